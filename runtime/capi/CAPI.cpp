@@ -6,6 +6,7 @@
 #include "runtime/BoundedJSON.h"
 #include "runtime/RecipeNames.h"
 #include "runtime/capi/CAPIObjects.h"
+#include "runtime/capi/CAPIShares.h"
 
 #include <algorithm>
 #include <cstring>
@@ -187,14 +188,10 @@ mpc_status *mpc_session_create(mpc_artifact *artifact,
     // The session shares the artifact, so the caller may close its own handle
     // first.
     auto created = Session::create(artifact->artifact, converted);
-    if (!created.ok())
-      return created.status();
-    // Programs read state on single ranks, which do not hold it all.
-    if ((*created)->shares().isSharded())
-      return Status(StatusCode::Unsupported,
-                    "the artifact divides the optimizer among the ranks, which "
-                    "only mpc train does; compile it with --data-parallel in "
-                    "place of --shard-optimizer");
+    if (Status status = mpc::capi::finishCreation(*artifact->artifact,
+                                                  ranks.get(), created);
+        !status.ok())
+      return status;
     // The communicator outlives the last user of the session.
     std::shared_ptr<Session> shared(created->release(),
                                     [ranks](Session *owned) { delete owned; });
@@ -229,7 +226,12 @@ mpc_status *mpc_session_get_state(mpc_session *session, const char *name,
   return guarded([&] {
     if (!session || !name || !bytes)
       return nullArgument("session, name or bytes");
-    return copyOut(name, session->session->state(name), bytes, size);
+    const StateVariable *variable = session->artifact->plan().findState(name);
+    Status failure;
+    if (variable && size != static_cast<size_t>(variable->bytes))
+      failure = wrongSize(name, static_cast<size_t>(variable->bytes), size);
+    return copyOut(name, mpc::capi::readState(*session, name, failure), bytes,
+                   size);
   });
 }
 
@@ -242,19 +244,20 @@ mpc_status *mpc_session_set_state(mpc_session *session, const char *name,
     // setState reports an unknown name, so check the size only of a known
     // variable.
     Tensor value;
-    if (variable) {
-      if (size != static_cast<size_t>(variable->bytes))
-        return wrongSize(name, static_cast<size_t>(variable->bytes), size);
+    Status failure;
+    if (variable && size != static_cast<size_t>(variable->bytes)) {
+      failure = wrongSize(name, static_cast<size_t>(variable->bytes), size);
+    } else if (variable) {
       value = Tensor::zeros(variable->type, variable->shape);
       std::memcpy(value.bytes.data(), bytes, size);
     }
-    return session->session->setState(name, value);
+    return mpc::capi::writeState(*session, name, value, failure);
   });
 }
 
 mpc_status *mpc_session_derive(mpc_session *session) noexcept {
   return guarded([&] {
-    return session ? session->session->derive() : nullArgument("session");
+    return session ? mpc::capi::derive(*session) : nullArgument("session");
   });
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/train/StreamedEvaluation.h"
 #include "runtime/train/checkpoint/CheckpointFiles.h"
 #include "runtime/train/checkpoint/ModelTemplate.h"
+#include "runtime/train/checkpoint/SharedState.h"
 #include "runtime/train/checkpoint/Weights.h"
 #include "runtime/train/data/ArrayFile.h"
 #include "runtime/train/data/Column.h"
@@ -242,27 +243,51 @@ static Status writeTo(Trainee &model, const std::string &path) {
   return status.ok() ? writeArrays(path, *weights) : status;
 }
 
-/// Calls `use` with the session's model and the path.
-static mpc_status *withModel(mpc_session *session, const char *path,
-                             Status (*use)(Trainee &, const std::string &)) {
-  return guarded([&] {
-    if (!session || !path)
-      return nullArgument("session or path");
-    StatusOr<std::unique_ptr<Trainee>> trainee = makeTrainee(*session->session);
-    return trainee.ok() ? use(**trainee, path) : trainee.status();
-  });
+/// Calls `use` with the session's model. If several ranks divide the state,
+/// only rank 0 calls `use`, and the others take part. Fails on all ranks then.
+template <typename Use>
+static Status withModel(mpc_session &session, Use &&use) {
+  const bool isSharded = session.session->shares().isSharded();
+  StatusOr<std::unique_ptr<Trainee>> trainee = makeTrainee(*session.session);
+  Ranks ranks(isSharded ? session.communicator : nullptr);
+  if (Status status = ranks.settle(trainee.status()); !status.ok())
+    return status;
+  Trainee &model = **trainee;
+  return ranks.settle(
+      model.lead([&] { return ranks.isFirst() ? use(model) : Status(); }));
+}
+
+/// Gives all ranks the state of rank 0, if several ranks divide the state.
+static Status shareLoaded(mpc_session &session) {
+  if (!session.session->shares().isSharded())
+    return Status();
+  StatusOr<std::unique_ptr<Trainee>> trainee = makeTrainee(*session.session);
+  Ranks ranks(session.communicator);
+  Status status = ranks.settle(trainee.status());
+  return status.ok() ? shareState(**trainee, ranks) : status;
 }
 
 extern "C" {
 
 mpc_status *mpc_session_load_weights(mpc_session *session,
                                      const char *path) noexcept {
-  return withModel(session, path, loadFrom);
+  return guarded([&] {
+    if (!session || !path)
+      return nullArgument("session or path");
+    Status status = withModel(
+        *session, [&](Trainee &model) { return loadFrom(model, path); });
+    return status.ok() ? shareLoaded(*session) : status;
+  });
 }
 
 mpc_status *mpc_session_write_weights(mpc_session *session,
                                       const char *path) noexcept {
-  return withModel(session, path, writeTo);
+  return guarded([&] {
+    if (!session || !path)
+      return nullArgument("session or path");
+    return withModel(*session,
+                     [&](Trainee &model) { return writeTo(model, path); });
+  });
 }
 
 mpc_status *mpc_session_write_onnx(mpc_session *session,
@@ -270,12 +295,11 @@ mpc_status *mpc_session_write_onnx(mpc_session *session,
   return guarded([&] {
     if (!session || !path)
       return nullArgument("session or path");
-    StatusOr<std::unique_ptr<Trainee>> trainee = makeTrainee(*session->session);
-    if (!trainee.ok())
-      return trainee.status();
-    StatusOr<std::vector<Array>> weights = readAveragedWeights(**trainee);
-    return weights.ok() ? writeModel(*session->artifact, *weights, path)
-                        : weights.status();
+    return withModel(*session, [&](Trainee &model) {
+      StatusOr<std::vector<Array>> weights = readAveragedWeights(model);
+      return weights.ok() ? writeModel(*session->artifact, *weights, path)
+                          : weights.status();
+    });
   });
 }
 

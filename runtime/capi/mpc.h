@@ -153,6 +153,15 @@ void mpc_artifact_close(mpc_artifact *artifact) MPC_NOEXCEPT;
  *   progress
  *   mpc_evaluation_create and mpc_evaluation_finish
  *
+ * If the artifact was compiled with --shard-optimizer, each rank holds a share
+ * of the optimizer. All ranks then make equal calls of these functions too:
+ *
+ *   mpc_session_get_state, mpc_session_set_state and mpc_session_derive. Each
+ *   rank gets the whole variable. All ranks set equal bytes. Other calls, or
+ *   other bytes, are MPC_USAGE on all ranks.
+ *   mpc_session_load_weights, mpc_session_write_weights and
+ *   mpc_session_write_onnx. Only rank 0 reads or writes the file.
+ *
  * Batches and evaluations have other samples on each rank, and equal results on
  * all. If a call is refused on one rank, it is MPC_RANK on the others, with the
  * reason. Without a trainer, all ranks drop the same elements by dropout.
@@ -550,7 +559,9 @@ typedef struct mpc_evaluation_result {
  * frees *evaluation.
  *
  * Several ranks first average their running statistics. Each adds samples of
- * its own, at least one, and gets the result over the samples of all. */
+ * its own, at least one, and gets the result over the samples of all.
+ * MPC_UNSUPPORTED if the artifact was compiled with --ema and
+ * --shard-optimizer, since the averages lie on single ranks. */
 mpc_status *mpc_evaluation_create(mpc_session *session,
                                   const mpc_evaluation_options *options,
                                   mpc_evaluation **evaluation) MPC_NOEXCEPT;

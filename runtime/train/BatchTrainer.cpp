@@ -44,7 +44,9 @@ Status BatchTrainer::begin() {
     return status;
   if (Status status = checkSameRun(); !status.ok())
     return status;
-  if (Status status = ranks.settle(openCheckpoints()); !status.ok())
+  if (Status status =
+          ranks.settle(model->lead([this] { return openCheckpoints(); }));
+      !status.ok())
     return status;
   return shareStart();
 }
@@ -298,12 +300,13 @@ Status BatchTrainer::write() {
     return status;
   current.settings = settingsOf(model->info(), options.loop, data.description,
                                 options.length.totalSteps);
-  Status status = ranks.settle(
-      checkpoints
-          ? checkpoints->save(*model, current, identity(),
-                              options.loop.keepCheckpoints,
-                              [this](const std::string &text) { note(text); })
-          : Status());
+  Status status = ranks.settle(model->lead([this] {
+    return checkpoints
+               ? checkpoints->save(
+                     *model, current, identity(), options.loop.keepCheckpoints,
+                     [this](const std::string &text) { note(text); })
+               : Status();
+  }));
   if (status.ok())
     lastSaved = current.step;
   return status;
@@ -319,7 +322,8 @@ Status BatchTrainer::keepBest() {
     if (Status status = write(); !status.ok())
       note("checkpoint not saved: " + status.message());
   if (!saves() || lastSaved != current.step)
-    return ranks.settle(best ? best->copy() : Status());
+    return ranks.settle(
+        model->lead([this] { return best ? best->copy() : Status(); }));
   if (best)
     if (Status status = best->mark(current.step); !status.ok())
       note("the best checkpoint is not marked: " + status.message());
@@ -381,12 +385,13 @@ StatusOr<int64_t> BatchTrainer::restoreBest() {
   const std::string last = checkpoints && lastSaved > 0
                                ? checkpoints->pathOf(lastSaved)
                                : options.loop.checkpointDir;
-  Status restored;
-  if (best)
-    restored = best->restore(current.evaluations.best, identity(), last,
-                             [this](const std::string &text) { note(text); })
-                   .status();
-  if (Status status = ranks.settle(restored); !status.ok())
+  auto restore = [&] {
+    return best ? best->restore(current.evaluations.best, identity(), last,
+                                [this](const std::string &text) { note(text); })
+                      .status()
+                : Status();
+  };
+  if (Status status = ranks.settle(model->lead(restore)); !status.ok())
     return status;
   if (Status status = shareState(*model, ranks); !status.ok())
     return status;

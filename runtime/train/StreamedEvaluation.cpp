@@ -19,6 +19,16 @@ Status StreamedEvaluation::prepare(bool allowsNaN) {
                   "--loss");
   if (Status status = checkEvalMetrics(info, metrics); !status.ok())
     return status;
+  // Ranks add samples at different times, so they cannot send each other the
+  // averages then.
+  for (const Port &port : info.state)
+    if (port.role == Role::Average && model->isSharded(port.name))
+      return Status(StatusCode::Unsupported,
+                    "the average '" + port.name +
+                        "' lies on one of several ranks, since the optimizer "
+                        "is sharded; compile without --ema or without "
+                        "--shard-optimizer, or evaluate the weights that "
+                        "mpc_session_write_weights writes");
   options = datasetOptionsFor(info);
   options.isPart = true;
   options.preparation.allowsNaN = allowsNaN;

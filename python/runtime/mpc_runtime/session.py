@@ -102,7 +102,10 @@ class Session:
     "auto". `threads` is the number of threads; 0 is one per physical core.
     `seed` is for dropout and the model's random numbers. `learning_rate` is the
     rate of steps that get no other. `communicator` connects the ranks to train
-    with; the artifact must then be compiled with `data_parallel=True`.
+    with; the artifact must then be compiled with `data_parallel=True` or
+    `shard_optimizer=True`. With the latter, all ranks must read and set state,
+    `load` and `save` together. Every rank gets the whole state, and only rank 0
+    reads or writes files.
 
     Threads may share a session: its methods run one after the other. A session
     is a context manager that closes itself.
