@@ -86,7 +86,7 @@ class CheckpointError(Error):
 
 
 class RankError(Error):
-    """Another rank failed or never came (9)."""
+    """A rank failed, was lost or never came (9)."""
 
     code = ExitCode.RANK
 

@@ -34,7 +34,7 @@ static constexpr ExitStatus kExitStatuses[] = {
     {int(ExitCode::Numeric),
      "The loss is not finite, or every step was skipped."},
     {int(ExitCode::Checkpoint), "A checkpoint cannot be used."},
-    {int(ExitCode::Rank), "Another rank failed or never came."},
+    {int(ExitCode::Rank), "A rank was lost or never came."},
     {int(ExitCode::Internal), "Internal error."},
     {129, "Ended by SIGHUP, after a clean save."},
     {130, "Ended by SIGINT, after a clean save."},
