@@ -3,6 +3,7 @@ run ends and can be resumed.
 
     kill_ranks.py [MOMENT...] [--count N] [--first N] [--ranks R]
                   [--launcher COMMAND] [--signal S] [--seconds S] [--keep FOLDER]
+                  [--shard-optimizer]
 
 MOMENT is one of:
 
@@ -22,6 +23,9 @@ system decides how far the run has come: `kill_ranks.py end --first 120 --count
   - the newest checkpoint resumes on 1, 2 and 3 ranks with the same samples per
     step. Epochs, samples and losses must be those of a run on one rank that was
     not killed. Without a checkpoint, the run must start anew.
+
+With --shard-optimizer, the runs that are killed divide AdamW among their ranks.
+Each resumes on 1, 2 and 3 ranks twice: with the flag and without.
 
 A run that ends before the kill must have exit code 0. R is the number of ranks
 (default: 2), COMMAND the launcher (default: mpirun --oversubscribe), and S the
@@ -77,9 +81,16 @@ def make_data(folder):
     np.savez(folder / "val.npz", **copies)
 
 
-def train_command(data, folder, *flags):
+def train_command(options, data, folder, *flags, shards=None):
+    """`shards` is True if the run divides the optimizer, by default as the
+    options say."""
+    if options.shard_optimizer:
+        flags += ("--optimizer", "adamw")
+        if shards or shards is None:
+            flags += ("--shard-optimizer",)
     return [
-        *(MPC, "train", MODEL, "--loss", "softmax_cross_entropy", "--lr", "0.05"),
+        *(MPC, "train", MODEL, "--loss", "softmax_cross_entropy"),
+        *("--lr", 0.002 if options.shard_optimizer else 0.05),
         *("--data", data / "train.npz", "--val-data", data / "val.npz"),
         *("--val-every", EVALUATE_EVERY, "--checkpoint-every", SAVE_EVERY),
         *("--global-batch-size", GLOBAL_BATCH, "--device", "cpu"),
@@ -222,7 +233,7 @@ def run_and_kill(options, number, moment, data, folder, times):
         run = launch(
             options,
             options.ranks,
-            train_command(data, folder, "--max-steps", STEPS),
+            train_command(options, data, folder, "--max-steps", STEPS),
             environment=cold if moment == "compile" else {},
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -271,9 +282,9 @@ def newest(folder):
     return max((int(n[5:]) for n in names if n[5:].isdigit()), default=0)
 
 
-def check_resume(options, ranks, data, folder, expected):
+def check_resume(options, ranks, data, folder, expected, shards):
     """Resumes a copy of the run, and compares steps with an undisturbed run."""
-    copy = folder / f"on-{ranks}"
+    copy = folder / f"on-{ranks}{'-sharded' if shards else ''}"
     copy.mkdir()
     if (folder / "run").exists():
         shutil.copytree(folder / "run", copy / "run", symlinks=True)
@@ -282,7 +293,7 @@ def check_resume(options, ranks, data, folder, expected):
     process = launch(
         options,
         ranks,
-        train_command(data, copy, "--max-steps", last),
+        train_command(options, data, copy, "--max-steps", last, shards=shards),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -292,6 +303,8 @@ def check_resume(options, ranks, data, folder, expected):
     finally:
         process.kill()
     where = f"resumed at step {first} on {ranks} ranks"
+    if shards:
+        where += " with --shard-optimizer"
     if process.returncode != 0:
         raise Failed(f"{where}: exit code {process.returncode}\n{text}")
     steps = read_steps(copy / "metrics.jsonl")
@@ -324,7 +337,7 @@ def measure(options, data, folder):
             run = launch(
                 options,
                 ranks,
-                train_command(data, folder / name, "--max-steps", STEPS),
+                train_command(options, data, folder / name, "--max-steps", STEPS),
                 environment=cold if name == "compile" else {},
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -348,8 +361,9 @@ def measure(options, data, folder):
 def run_case(options, number, moment, data, folder, times, expected):
     victim, outcome = run_and_kill(options, number, moment, data, folder, times)
     check_end(outcome)
-    for ranks in (1, 2, 3):
-        first = check_resume(options, ranks, data, folder, expected)
+    for shards in (False, True) if options.shard_optimizer else (False,):
+        for ranks in (1, 2, 3):
+            first = check_resume(options, ranks, data, folder, expected, shards)
     done = "killed" if outcome.hit else "ended before"
     print(
         f"{number} {moment}: rank {victim} {done}, exit code {outcome.code}, all "
@@ -372,6 +386,7 @@ def parse_arguments():
     parser.add_argument("--signal", default="KILL")
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--keep", type=pathlib.Path)
+    parser.add_argument("--shard-optimizer", action="store_true")
     options = parser.parse_args()
     for moment in options.moments:
         if moment not in MOMENTS:

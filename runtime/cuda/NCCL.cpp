@@ -21,7 +21,7 @@ static constexpr std::chrono::microseconds kPause(50);
 /// Actions for messages.
 static constexpr char kReduce[] = "reduce over the ranks";
 static constexpr char kGather[] = "send weights to the ranks";
-/// For a failure or a wait that cannot be told apart from others.
+/// For failures that are seen later, of any exchange.
 static constexpr char kExchange[] = "exchange data with the ranks";
 
 static std::string toText(NCCL::Duration time) {
@@ -81,7 +81,7 @@ public:
         (void)nccl.driver.call.eventDestroy(event);
   }
 
-  /// Creates the events of `exchange`, and returns it.
+  /// Creates the events of `exchange`, and returns `exchange`.
   static StatusOr<std::unique_ptr<CUDAStep>>
   finish(std::unique_ptr<Exchange> exchange) {
     for (Event *event : {&exchange->ready, &exchange->done})
@@ -112,7 +112,7 @@ public:
   }
 
 protected:
-  /// Enqueues the calls of the library.
+  /// Enqueues the library's calls on the stream of NCCL, between the events.
   virtual Status begin() = 0;
 
   NCCL &nccl;

@@ -297,7 +297,7 @@ Prepared CUDAStepPreparer::prepare(const AllGatherStep &step) {
   return note(use.nccl->prepareGatherFromOwners(partsOf(step.parts)));
 }
 
-/// Adds `exchange` to the list, so that later steps can wait for it.
+/// Adds `exchange` to the exchanges for which later steps wait.
 Prepared CUDAStepPreparer::note(Prepared exchange) {
   if (exchange.ok() && use.nccl)
     exchanges.push_back(exchange->get());

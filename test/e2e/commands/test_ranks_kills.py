@@ -49,6 +49,18 @@ def test_no_moment_of_a_kill_loses_a_run(launcher, sample):
     assert f"{count} cases, 0 failed" in process.stdout
 
 
+def test_no_kill_loses_a_sharded_optimizer():
+    """The owners of the moments die, too."""
+    if not shutil.which("mpirun.openmpi"):
+        pytest.skip("mpirun.openmpi is not installed")
+    process = kill_ranks(
+        *("training", "checkpoint", "end", "--count", "3", "--shard-optimizer"),
+        *("--launcher", "mpirun.openmpi --oversubscribe"),
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert "3 cases, 0 failed" in process.stdout
+
+
 def test_a_run_that_goes_on_after_a_kill_is_found(launcher):
     """Negative control: no process ends in no time."""
     process = kill_ranks(
