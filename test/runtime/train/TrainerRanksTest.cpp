@@ -406,7 +406,7 @@ TEST_F(TrainerRanks, OtherFlagsAreAnErrorAtTheStart) {
   expectFailure(ranks[0]->result.status(), StatusCode::Usage,
                 "rank 1: trains another run than rank 0: seed is 4, rank 0 has "
                 "3");
-  EXPECT_EQ(ranks[1]->result.status().getCode(), StatusCode::Rank);
+  EXPECT_EQ(ranks[1]->result.status().getCode(), StatusCode::Numeric);
   EXPECT_TRUE(ranks[0]->recorder.steps.empty());
 }
 
@@ -483,7 +483,7 @@ TEST_F(TrainerRanks, ALossThatIsNotFiniteEndsAllAndNamesTheRank) {
   expectFailure(ranks[0]->result.status(), StatusCode::Numeric,
                 "step 5: the loss has not been finite for 2 steps");
   expectFailure(ranks[0]->result.status(), StatusCode::Numeric, "on rank 1, ");
-  EXPECT_EQ(ranks[1]->result.status().getCode(), StatusCode::Rank);
+  EXPECT_EQ(ranks[1]->result.status().getCode(), StatusCode::Numeric);
 }
 
 TEST_F(TrainerRanks, EvaluateEachSampleOnce) {
