@@ -12,7 +12,7 @@
 using namespace mpc;
 using namespace mpc::tools;
 using namespace mpc::onnx_frontend;
-using nlohmann::json;
+using json = nlohmann::json;
 
 //===----------------------------------------------------------------------===//
 // Reading
