@@ -248,6 +248,50 @@ TEST_F(PlanToJSONTest, LoopsAndChecksArrive) {
   EXPECT_EQ(std::get<AllReduceStep>(steps[3].op).rowElements, 8);
 }
 
+/// Owners are names in the IR, and indices of state variables in the plan.
+TEST_F(PlanToJSONTest, OwnersArrive) {
+  auto plan = parse(R"(
+    mpc.variable @v : tensor<8xf32> role parameter
+    mpc.variable @w : tensor<8xf32> role parameter
+    mpc.variable @w.m : tensor<8xf32> role optimizer_state {plan.owner = @w}
+    plan.program @f attributes {arena_bytes = 128 : i64} {
+      %a = plan.arena at 0 : memref<8xf32>
+      %b = plan.arena at 64 : memref<8xf32>
+      %v = plan.state @v : memref<8xf32>
+      %w = plan.state @w : memref<8xf32>
+      %m = plan.state @w.m : memref<8xf32>
+      plan.reduce_scatter mean %b, %a owners [@w, @v] : memref<8xf32>, memref<8xf32>
+      plan.copy %b to %m {plan.owner = @w} : memref<8xf32>, memref<8xf32>
+      plan.copy %a to %v : memref<8xf32>, memref<8xf32>
+      plan.all_gather %w, %v owners [@w, @v] : memref<8xf32>, memref<8xf32>
+    }
+  )");
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  using namespace mpc::runtime;
+  ASSERT_EQ(plan->state.size(), 3u);
+  EXPECT_EQ(plan->state[0].owner, std::nullopt);
+  EXPECT_EQ(plan->state[1].owner, std::nullopt);
+  EXPECT_EQ(plan->state[2].owner, std::optional<size_t>(1));
+  const Function &function = *plan->findFunction("f");
+  ASSERT_EQ(function.steps.size(), 4u);
+  const auto &reduction = std::get<ReduceScatterStep>(function.steps[0].op);
+  EXPECT_EQ(reduction.kind, Reduce::Mean);
+  const auto ownersOf = [](const std::vector<OwnedPart> &parts) {
+    std::vector<size_t> owners;
+    for (const OwnedPart &part : parts)
+      owners.push_back(part.owner);
+    return owners;
+  };
+  EXPECT_EQ(ownersOf(reduction.parts), (std::vector<size_t>{1, 0}));
+  EXPECT_EQ(function.buffers[reduction.parts[0].buffer].offset, 64);
+  EXPECT_EQ(function.steps[1].owner, std::optional<size_t>(1));
+  EXPECT_EQ(function.steps[2].owner, std::nullopt);
+  const auto &gather = std::get<AllGatherStep>(function.steps[3].op);
+  EXPECT_EQ(ownersOf(gather.parts), (std::vector<size_t>{1, 0}));
+  EXPECT_EQ(function.buffers[gather.parts[0].buffer].space, Space::State);
+  EXPECT_EQ(function.buffers[gather.parts[0].buffer].index, 1u);
+}
+
 TEST_F(PlanToJSONTest, ScratchMemoryArrives) {
   auto plan = parse(R"(
     plan.program @f attributes {arena_bytes = 262144 : i64} {
