@@ -261,8 +261,6 @@ def ShardUpdatesPass : Pass<"plan-shard-updates", "::mlir::ModuleOp"> {
     the owner. Other ranks do not hold the variable: a moment, or a master
     weight with a low copy. All ranks hold the weights of the forward pass.
 
-    On a GPU, the pass fails.
-
     Before:
 
     ```mlir

@@ -492,7 +492,7 @@ def Plan_ReduceScatterOp
   let description = [{
     Like `plan.all_reduce`, but each buffer gets its reduction only on the rank
     that owns the parameter beside it. On other ranks, the buffer is undefined
-    afterwards. All buffers have one element type. Not on a GPU.
+    afterwards. All buffers have one element type.
 
     ```mlir
     %bucket = plan.arena at 0 : memref<8256xf32>
@@ -514,7 +514,7 @@ def Plan_AllGatherOp : Plan_StepOp<"all_gather", [HasParent<"ProgramOp">]> {
   let summary = "gives all ranks buffers that one rank each has";
   let description = [{
     Each buffer is defined on the rank that owns the parameter beside it, and
-    then equal on all ranks. Not on a GPU.
+    then equal on all ranks.
 
     ```mlir
     %low = plan.state @fc1.weight.low : memref<128x64xbf16>
