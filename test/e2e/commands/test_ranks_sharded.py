@@ -139,6 +139,30 @@ def test_a_checkpoint_is_whole_and_resumes_on_any_ranks(more, tmp_path):
         assert len(losses) >= 1
 
 
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_a_sharded_run_resumes_with_and_without_the_flag(ranks, tmp_path):
+    """From one checkpoint of two ranks, the flag changes no bit."""
+    flags = ("--precision", "bf16-mixed", "--optimizer", "adamw", "--ema", 0.9)
+    flags += tuple(mpctest.TARGET)
+    run = tmp_path / "run"
+    train(
+        *(2, tmp_path / "begin", *flags, *SHARDED),
+        *("--checkpoint-dir", run, "--max-steps", 3),
+    )
+
+    def resume(name, *others):
+        folder = ("--resume", run / "step-3", "--max-steps", 6)
+        return train(ranks, tmp_path / name, *flags, *folder, *others)
+
+    expected = resume("whole")
+    found = resume("sharded", *SHARDED)
+    assert len(found[0]) == 3 and found[0] == expected[0]
+    assert largest_difference(found[1], expected[1]) == 0
+    # Negative control: the steps differ from those of a new run.
+    fresh = train(ranks, tmp_path / "fresh", *flags, "--max-steps", 3)
+    assert fresh[0] != found[0]
+
+
 def test_evaluations_and_the_best_weights_are_equal(tmp_path):
     flags = ("--precision", "bf16-mixed", "--optimizer", "adamw", "--ema", 0.9)
     flags += ("--val-every", 2, "--val-data", mpctest.DIGITS / "digits-test.npz")
