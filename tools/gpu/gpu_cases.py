@@ -366,9 +366,19 @@ def find_library(log):
     return found[-1] if found else None
 
 
+def list_reduced(step):
+    """Returns the buffers that a step of the plan reduces over ranks."""
+    if step["op"] == "all_reduce":
+        return [step["buffer"]]
+    if step["op"] == "reduce_scatter":
+        return [part["buffer"] for part in step["parts"]]
+    return []
+
+
 def time_ranks(checks, entry):
     """Times a step of one rank whose gradients go through NCCL, in turns with a
-    step without reductions. One rank changes no bit of the gradients."""
+    step without reductions. With a sharded optimizer, the new weights go through
+    NCCL too. One rank changes no bit of the gradients."""
     with tempfile.TemporaryDirectory() as folder:
         log = pathlib.Path(folder) / "log"
         with variables(MPC_CUDA_LOG=str(log), **{BY_NCCL: "1"}):
@@ -388,9 +398,9 @@ def time_ranks(checks, entry):
 
         plan = ranks.plan["functions"]["step"]
         reduced = [
-            roof.bytes_of(plan["buffers"][step["buffer"]])
+            sum(roof.bytes_of(plan["buffers"][index]) for index in list_reduced(step))
             for step in plan["steps"]
-            if step["op"] == "all_reduce"
+            if list_reduced(step)
         ]
         # Both have the same weights and batch, and have run one step. Another
         # step is captured, and the last ones are launches of the graph.

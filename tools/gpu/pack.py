@@ -327,22 +327,28 @@ def compile_timed(pack, model, kind, *more):
 
 # Models whose gradients are many bytes beside the time of a step.
 RANKS = ("gpt2", "resnet50")
+# One of them, whose optimizer has much state.
+SHARDED = "gpt2"
 
 
 def add_ranks(pack, _):
-    """Adds models of `timed` once more, with reductions over ranks."""
+    """Adds models of `timed` once more, with reductions over ranks, and one model
+    with an optimizer that the ranks divide."""
     for entry in pack.manifest["timed"]:
         if entry["family"] in RANKS and not gpu_cases.is_variant(entry):
-            pack.add("ranks", pack_ranks(pack, entry))
+            pack.add("ranks", pack_ranks(pack, entry, "ranks", "--data-parallel"))
+        if entry["family"] == SHARDED and not gpu_cases.is_variant(entry):
+            sharded = pack_ranks(pack, entry, "sharded", "--shard-optimizer")
+            pack.add("ranks", {**sharded, "model": f"{sharded['model']} sharded"})
 
 
-def pack_ranks(pack, entry):
+def pack_ranks(pack, entry, kind, flag):
     described = json.loads((pack.models / "models.json").read_text(encoding="utf-8"))
     (model,) = [
         m for m in described if f"{m['family']}-{m['size']}" == entry["model"]
     ]
     return {
-        **compile_timed(pack, model, "ranks", "--data-parallel"),
+        **compile_timed(pack, model, kind, flag),
         "alone": entry["artifact"],
     }
 

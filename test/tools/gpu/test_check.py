@@ -162,7 +162,9 @@ def test_reductions_of_one_rank_change_no_bit(pack, tmp_path):
     """A CPU has no library for one rank."""
     code, results = run_stages(pack, tmp_path, "ranks")
     assert code == 0, results
-    (run,) = results["ranks"]["runs"]
+    run, sharded = results["ranks"]["runs"]
+    assert sharded["model"] == f"{run['model']} sharded"
+    assert sharded["same_bits"] and sharded["reduced_bytes"] > 0
     assert run["model"] == "gpt2-tiny" and run["library"] is None
     assert run["same_bits"] and run["reductions"] >= 1 and run["ranks_ms"] > 0
 

@@ -24,7 +24,11 @@ def pack(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pack")
     for script in (ROOT / "tools" / "gpu").glob("*.py"):
         shutil.copy(script, folder)
-    artifacts = {"alone": [], "artifact": ["--data-parallel"]}
+    artifacts = {
+        "alone": [],
+        "artifact": ["--data-parallel"],
+        "sharded": ["--shard-optimizer", "--optimizer", "adamw"],
+    }
     for name, more in artifacts.items():
         mpc_ok(
             *("compile", DATA / "models" / "mlp.onnx", "-o", folder / f"{name}.mpc"),
@@ -33,14 +37,16 @@ def pack(tmp_path_factory):
         )
     entry = {
         **{"model": "mlp", "precision": "bf16-mixed"},
-        **{name: f"{name}.mpc" for name in artifacts},
+        **{name: f"{name}.mpc" for name in ("alone", "artifact")},
         "arrays": {
             "image": {"shape": [4, 1, 8, 8], "high": None},
             "target": {"shape": [4], "high": 10},
         },
     }
     manifest = {"target": "sm_80", "commit": "a commit", "changed": False}
-    (folder / "manifest.json").write_text(json.dumps({**manifest, "ranks": [entry]}))
+    sharded = {**entry, "model": "mlp sharded", "artifact": "sharded.mpc"}
+    entries = {"ranks": [entry, sharded]}
+    (folder / "manifest.json").write_text(json.dumps({**manifest, **entries}))
     return folder
 
 
@@ -62,20 +68,28 @@ def test_one_rank_reduces_in_the_graph_beside_a_step_without(folder, tmp_path):
     log = tmp_path / "calls"
     code, result = run_stage(folder, tmp_path, MPC_EMULATOR_LOG=str(log))
     assert code == 0, result
-    (run,) = result["runs"]
-    assert run["same_bits"] and run["reductions"] == 1
-    assert run["library"].startswith("NCCL 2.")
-    assert run["reduced_bytes"] > 1000
-    for name in ("alone_ms", "ranks_ms"):
-        assert 0 < run[name] < 10_000
-    assert run["spread_percent"] >= 0 and "cost_percent" in run
+    assert [run["model"] for run in result["runs"]] == ["mlp", "mlp sharded"]
+    for run in result["runs"]:
+        assert run["same_bits"] and run["reductions"] >= 1
+        assert run["library"].startswith("NCCL 2.")
+        assert run["reduced_bytes"] > 1000
+        for name in ("alone_ms", "ranks_ms"):
+            assert 0 < run[name] < 10_000
+        assert run["spread_percent"] >= 0 and "cost_percent" in run
     lines = log.read_text().splitlines()
-    captured = [line.split("captured=")[1][0] for line in lines if "ncclAllReduce(" in line]
+
+    def captured(call):
+        return [line.split("captured=")[1][0] for line in lines if f"{call}(" in line]
+
     # The first step runs without the graph; later steps are in the graph.
-    assert captured == ["0", "1"]
+    assert captured("ncclAllReduce") == ["0", "1"]
+    reduced = captured("ncclReduce")
+    assert reduced == sorted(reduced) and reduced.count("0") == reduced.count("1") > 1
+    assert "1" in captured("ncclBroadcast")
     assert not any("fault" in line for line in lines)
     page = (tmp_path / "report.md").read_text()
     assert "## One rank through NCCL" in page and "| mlp | 1 |" in page
+    assert "| mlp sharded |" in page
 
 
 def test_a_failing_library_fails_the_stage(folder, tmp_path):
