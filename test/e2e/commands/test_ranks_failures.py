@@ -166,3 +166,21 @@ def test_a_row_of_variables_with_a_gap_is_told():
         "warning: RANK and WORLD_SIZE are set, but MASTER_PORT is not, so this "
         "process trains alone" in process.stderr
     )
+
+
+@pytest.mark.skipif(
+    not test_faults.INJECTOR.exists(), reason="this build has no injector"
+)
+@pytest.mark.parametrize("launcher", [LAUNCHERS[0], LAUNCHERS[2]])
+def test_memory_that_one_rank_lacks_ends_all_ranks(launcher, tmp_path):
+    """From some call on, rank 1 gets no memory: on the way to the first step, or
+    within a step."""
+    flags = ("--data", test_ranks.TRAIN, "--max-steps", 4)
+    for first in (18, 24, 36):
+        faults = {
+            **{"LD_PRELOAD": str(test_faults.INJECTOR)},
+            **{"MPC_FAULT": f"mmap:{first}:{test_faults.ENOMEM}+"},
+        }
+        code, text = train(launcher, flags, flags, faults=faults, rank=1)
+        assert code == IO, text
+        assert any("memory" in line for line in errors_of(text)), text

@@ -16,6 +16,7 @@
 #include "tools/mpc/commands/PreparedRun.h"
 #include "tools/mpc/commands/TrainFlags.h"
 #include "tools/mpc/commands/TrainRanks.h"
+#include "tools/mpc/flags/CommandLine.h"
 #include "tools/mpc/flags/LossFlags.h"
 #include "tools/mpc/flags/RecordedFlags.h"
 #include "tools/mpc/model/Driver.h"
@@ -531,6 +532,29 @@ static int runTrain(TrainCommand &command) {
   return run.train();
 }
 
+// Chooses the target for the device, or the reverse. The other ranks learn of
+// an error by its code.
+static ExitCode matchDevice(TrainCommand &command) {
+  try {
+    return matchSession(*command.app, command.compile, command.session);
+  } catch (const CLI::Error &error) {
+    return reportError(ExitCode::Usage,
+                       describe(*command.app->get_parent(), error));
+  }
+}
+
+// Connects this process with the other ranks, if any, and trains.
+static int trainOnRanks(TrainCommand &command,
+                        std::unique_ptr<Communicator> &communicator) {
+  ExitCode code = connectRanks(command, communicator);
+  if (code == ExitCode::Done)
+    code = agreeOn(matchDevice(command), communicator.get());
+  if (code == ExitCode::Done)
+    code =
+        agreeOn(chooseDevice(command, communicator.get()), communicator.get());
+  return code == ExitCode::Done ? runTrain(command) : static_cast<int>(code);
+}
+
 void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
   auto command = std::make_shared<TrainCommand>();
   CLI::App *app = program.add_subcommand(
@@ -550,15 +574,22 @@ void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
     if (const int signal = command->loop.requeueNumber())
       installRequeueHandler(signal);
     std::unique_ptr<Communicator> communicator;
-    ExitCode code = connectRanks(*command, communicator);
-    if (code == ExitCode::Done)
-      code = agreeOn(matchSession(*app, command->compile, command->session),
-                     communicator.get());
-    if (code == ExitCode::Done)
-      code = agreeOn(chooseDevice(*command, communicator.get()),
-                     communicator.get());
-    exitCode = static_cast<int>(code);
-    if (exitCode == 0)
-      exitCode = runTrain(*command);
+    // An exception must not reach the destructor of the communicator, which
+    // would wait for the other ranks.
+    try {
+      exitCode = trainOnRanks(*command, communicator);
+    } catch (const std::bad_alloc &) {
+      if (!communicator)
+        throw;
+      exitCode = static_cast<int>(
+          endRanks(*communicator, Status(ExitCode::IO, "out of memory")));
+    } catch (const std::exception &error) {
+      if (!communicator)
+        throw;
+      exitCode = static_cast<int>(
+          endRanks(*communicator,
+                   Status(ExitCode::Internal,
+                          "internal error: " + std::string(error.what()))));
+    }
   });
 }

@@ -142,6 +142,17 @@ ExitCode mpc::tools::agreeOn(ExitCode code, Communicator *communicator) {
   return failure.getCode();
 }
 
+ExitCode mpc::tools::endRanks(Communicator &communicator,
+                              const Status &failure) {
+  printErrors(takeErrors(), size_t(communicator.rank()));
+  holdErrors(false);
+  static_cast<void>(reportError(failure));
+  communicator.abort(
+      Status(failure.getCode(), "rank " + std::to_string(communicator.rank()) +
+                                    ": " + failure.message()));
+  return failure.getCode();
+}
+
 void mpc::tools::waitForPrinter(Communicator &communicator) {
   // A lost rank changes nothing about the failure that ends the run.
   static_cast<void>(communicator.barrier());

@@ -31,6 +31,11 @@ ExitCode chooseDevice(TrainCommand &command,
 /// kept, each text once. `communicator` is null for a single rank.
 ExitCode agreeOn(ExitCode code, runtime::Communicator *communicator);
 
+/// Reports a failure that no `agreeOn` follows, and ends all ranks. With MPI,
+/// ends this process too. Returns the code of the failure.
+ExitCode endRanks(runtime::Communicator &communicator,
+                  const runtime::Status &failure);
+
 /// Waits until rank 0 has printed a failure of all ranks. Launchers kill all
 /// ranks once a rank has ended with an error.
 void waitForPrinter(runtime::Communicator &communicator);
