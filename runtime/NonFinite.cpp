@@ -316,7 +316,8 @@ Status NonFiniteTrace::after(const Step &step) {
           describeElement(buffer.type, buffer.shape, bytes->data(), first) +
           " of " + std::string(nameOf(buffer.type)) + " " +
           toString(buffer.shape);
-      origin.isFloat16 = buffer.type == DType::F16;
+      origin.isReceived = isExchange(step);
+      origin.isFloat16 = buffer.type == DType::F16 && !origin.isReceived;
       if (!buffer.shape.empty()) {
         origin.rows = buffer.shape[0];
         origin.row = first / (count / origin.rows);

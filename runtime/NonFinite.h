@@ -31,6 +31,8 @@ struct NonFiniteOrigin {
   /// "node 'conv1' gives inf at [3, 17, 0, 0] of f16 8x32x8x8", or "parameter
   /// 'w' is nan at [0, 1]".
   std::string text;
+  /// True if the step received the value from another rank, where it began.
+  bool isReceived = false;
   /// True if the step computed the value as float16, whose largest number is
   /// 65504.
   bool isFloat16 = false;

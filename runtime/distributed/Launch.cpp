@@ -8,6 +8,9 @@
 
 namespace mpc::runtime {
 
+/// More ranks are a mistake: rank 0 has a socket for each.
+static constexpr int kMostRanks = 1 << 16;
+
 namespace {
 
 /// The variables of a launcher; null for a value without a variable.
@@ -170,9 +173,9 @@ Status RowReader::readLocalSize() {
 }
 
 StatusOr<Launch> RowReader::read() {
-  constexpr int kMost = std::numeric_limits<int>::max();
   launch.launcher = row.launcher;
-  if (Status status = readNumber(row.size, 1, kMost, launch.size); !status.ok())
+  if (Status status = readNumber(row.size, 1, kMostRanks, launch.size);
+      !status.ok())
     return status;
   if (Status status = readNumber(row.rank, 0, launch.size - 1, launch.rank);
       !status.ok())

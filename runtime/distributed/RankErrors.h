@@ -14,6 +14,14 @@ namespace mpc::runtime {
 
 /// The failure of a run that has lost rank 0, which can report nothing.
 inline constexpr char kFirstRankIsLost[] = "rank 0 has ended or is unreachable";
+/// A part of the failure of a wait for rank 0, which may hang.
+inline constexpr char kWaitsForFirst[] = " for rank 0";
+
+/// True if the failure `why` says that rank 0 cannot report it.
+inline bool blamesFirstRank(const std::string &why) {
+  return why.find(kFirstRankIsLost) != std::string::npos ||
+         why.find(kWaitsForFirst) != std::string::npos;
+}
 
 inline Status rankError(std::string message) {
   return Status(StatusCode::Rank, std::move(message));

@@ -250,21 +250,27 @@ Attempts::runOwn(Progress &progress, const std::atomic<int> *stop) {
 }
 
 StatusOr<std::string> Attempts::trace(Progress &progress) {
-  std::string where;
-  runner.setTrace(&where);
+  StepRunner::FirstNonFinite first;
+  runner.setTrace(&first);
   StatusOr<std::optional<StepReport>> report = run(progress, nullptr);
   runner.setTrace(nullptr);
   if (!report.ok())
     return report.status();
-  StatusOr<std::vector<std::string>> found = ranks.gatherTexts(where);
+  StatusOr<std::vector<std::string>> found = ranks.gatherTexts(first.text);
   if (!found.ok())
     return found.status();
-  // Each rank searches only its batches. Report the first rank with a result.
-  for (size_t rank = 0; rank < found->size(); ++rank)
-    if (!(*found)[rank].empty())
-      return (ranks.isSingle() ? ""
-                               : "on rank " + std::to_string(rank) + ", ") +
-             (*found)[rank];
+  StatusOr<std::vector<double>> received =
+      ranks.gather({double(first.isReceived)});
+  if (!received.ok())
+    return received.status();
+  // Each rank searches only its batches. Report the first rank where a value
+  // began.
+  for (bool isReceived : {false, true})
+    for (size_t rank = 0; rank < found->size(); ++rank)
+      if (!(*found)[rank].empty() && ((*received)[rank] != 0) == isReceived)
+        return (ranks.isSingle() ? ""
+                                 : "on rank " + std::to_string(rank) + ", ") +
+               (*found)[rank];
   return std::string();
 }
 

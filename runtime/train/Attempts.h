@@ -88,7 +88,7 @@ public:
   /// The requests of all ranks after the last attempt.
   const Requests &requests() const { return agreed; }
 
-  void setTrace(std::string *where) { runner.setTrace(where); }
+  void setTrace(StepRunner::FirstNonFinite *first) { runner.setTrace(first); }
   void forgetScalars() { runner.forgetScalars(); }
 
 private:

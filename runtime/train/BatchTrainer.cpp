@@ -88,6 +88,7 @@ Status BatchTrainer::checkSameRun() {
   RunIdentity facts = identity();
   facts.merge(settingsOf(model->info(), options.loop, data.description,
                          options.length.totalSteps));
+  facts["recipe"] = model->info().recipe;
   facts["checkpoints"] = saves() ? "saved" : "not saved";
   facts["steps of an epoch"] = std::to_string(options.length.stepsPerEpoch);
   return checkSameFacts(facts, ranks);

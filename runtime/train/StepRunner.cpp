@@ -197,17 +197,19 @@ Status StepRunner::run(const std::string &function, const Dataset *data,
   StatusOr<std::optional<NonFiniteOrigin>> origin = model->trace(function);
   if (!origin.ok())
     return origin.status();
-  if (!*origin || !trace->empty())
+  if (!*origin || !trace->text.empty())
     return Status();
-  *trace = (*origin)->text;
+  std::string &text = trace->text;
+  trace->isReceived = (*origin)->isReceived;
+  text = (*origin)->text;
   if (data && (*origin)->row && (*origin)->rows == data->batchSize())
-    *trace += ", for sample " +
-              std::to_string(data->rowOf(positions[*(*origin)->row])) +
-              " of the data";
+    text += ", for sample " +
+            std::to_string(data->rowOf(positions[*(*origin)->row])) +
+            " of the data";
   if ((*origin)->isFloat16) {
     const std::string flag = flagToKeep((*origin)->nodes);
-    *trace += "; float16 ends at 65504: use --precision bf16-mixed" +
-              (flag.empty() ? "" : ", or add " + flag);
+    text += "; float16 ends at 65504: use --precision bf16-mixed" +
+            (flag.empty() ? "" : ", or add " + flag);
   }
   return Status();
 }

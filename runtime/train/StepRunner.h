@@ -72,9 +72,15 @@ public:
   /// meanwhile.
   void forgetScalars() { bound.clear(); }
 
-  /// If `where` is not null, functions run step by step from now on, and
-  /// `*where` gets a description of the first non-finite value.
-  void setTrace(std::string *where) { trace = where; }
+  /// The first non-finite value of an attempt.
+  struct FirstNonFinite {
+    std::string text;        ///< a description; empty if all values are finite
+    bool isReceived = false; ///< true if the value began on another rank
+  };
+
+  /// If `first` is not null, functions run step by step from now on, and
+  /// `*first` gets the first non-finite value.
+  void setTrace(FirstNonFinite *first) { trace = first; }
 
   /// Reports the times of data and functions to `to`; null for none.
   void setRecorder(RunRecorder *to) {
@@ -112,7 +118,7 @@ private:
   const Port *gradNorm = nullptr;
   const Port *finite = nullptr;
   const Port *lossScale = nullptr;
-  std::string *trace = nullptr;
+  FirstNonFinite *trace = nullptr;
   RunRecorder *recorder = nullptr;
   /// The outputs gradNorm, finite and lossScale after the last update.
   Scalars updated = Scalars(3);

@@ -4,6 +4,7 @@
 #include "runtime/train/AveragedWeights.h"
 #include "runtime/train/checkpoint/SharedState.h"
 #include "runtime/train/evaluate/EvalMetrics.h"
+#include "runtime/train/support/Text.h"
 
 #include <cassert>
 #include <numeric>
@@ -42,10 +43,9 @@ StreamedEvaluation::create(Trainee &model, std::vector<std::string> metrics,
   Ranks &ranks = evaluation.ranks;
   if (Status status = ranks.settle(evaluation.prepare(allowsNaN)); !status.ok())
     return status;
-  std::string names;
-  for (const std::string &metric : evaluation.metrics)
-    names += (names.empty() ? "" : ",") + metric;
-  if (Status status = checkSameFacts({{"metrics", names}}, ranks); !status.ok())
+  if (Status status =
+          checkSameFacts({{"metrics", joined(evaluation.metrics)}}, ranks);
+      !status.ok())
     return status;
   if (Status status = averageStatistics(model, ranks); !status.ok())
     return status;

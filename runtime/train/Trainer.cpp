@@ -113,12 +113,20 @@ Status TrainingRun::checkRanks() {
   RunIdentity facts = identity();
   // Facts about the run take precedence: "data" is then the hash.
   facts.merge(settingsOf(model.info(), options, data, totalSteps));
-  facts["sharded optimizer"] =
-      std::any_of(model.info().state.begin(), model.info().state.end(),
-                  [&](const Port &port) { return model.isSharded(port.name); })
-          ? "yes"
-          : "no";
+  // A run may resume with or without --shard-optimizer, so the identity has
+  // only a part of the recipe.
+  facts["recipe"] = model.info().recipe;
   facts["evaluated samples"] = std::to_string(evalData ? evalData->size() : 0);
+  facts["metrics"] = joined(options.evalMetrics);
+  facts["checkpoints"] =
+      options.checkpointDir.empty() ? "none"
+      : options.checkpointEvery == 0
+          ? "every epoch"
+          : "every " + std::to_string(options.checkpointEvery) + " steps";
+  facts["comparisons of ranks"] =
+      "every " + std::to_string(options.checkRanksEvery) + " steps";
+  facts["allowed non-finite steps"] = std::to_string(options.maxNonfinite);
+  facts["allowed skipped steps"] = std::to_string(options.maxSkipped);
   return checkSameFacts(facts, ranks);
 }
 

@@ -10,6 +10,26 @@
 
 namespace mpc::runtime::train {
 
+/// Describes how `value` differs from the first rank's. Names the first member
+/// that differs if both are JSON objects.
+static std::string describeDifference(const std::string &name,
+                                      const std::string &value,
+                                      const std::string &first) {
+  const BoundedDocument own(value), other(first);
+  if (own.json.is_object() && other.json.is_object())
+    for (const nlohmann::json *document : {&own.json, &other.json})
+      for (const auto &[key, ignored] : document->items()) {
+        const auto textAt = [&key = key](const nlohmann::json &json) {
+          return json.contains(key) ? abbreviated(textOf(json[key])) : "absent";
+        };
+        if (textAt(own.json) != textAt(other.json))
+          return key + " of the " + name + " is " + textAt(own.json) +
+                 ", rank 0 has " + textAt(other.json);
+      }
+  return name + " is " + abbreviated(value) + ", rank 0 has " +
+         abbreviated(first);
+}
+
 Status checkSameFacts(const std::map<std::string, std::string> &facts,
                       Ranks &ranks) {
   if (ranks.isSingle())
@@ -22,9 +42,8 @@ Status checkSameFacts(const std::map<std::string, std::string> &facts,
           first == value
               ? Status()
               : Status(StatusCode::Usage,
-                       "trains another run than rank 0: " + name + " is " +
-                           abbreviated(value) + ", rank 0 has " +
-                           abbreviated(first) +
+                       "trains another run than rank 0: " +
+                           describeDifference(name, value, first) +
                            "; start all ranks with the same flags and files"));
     if (!status.ok())
       return status;

@@ -32,6 +32,13 @@ std::string formatFigure(double value) {
   return std::isnan(value) ? "nan" : format("%.6g", value);
 }
 
+std::string joined(const std::vector<std::string> &texts) {
+  std::string text;
+  for (const std::string &part : texts)
+    text += (text.empty() ? "" : ",") + part;
+  return text;
+}
+
 std::string formatMilliseconds(double value) {
   const int before = value >= 1 ? int(std::log10(value)) + 1 : 1;
   return format("%.*f", before < 3 ? 3 - before + (value < 1) : 0, value);

@@ -6,11 +6,15 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace mpc::runtime::train {
 
 /// Returns "1 sample", "2 samples".
 std::string counted(int64_t count, const std::string &noun);
+
+/// Returns the texts with commas between them: "f1,auc".
+std::string joined(const std::vector<std::string> &texts);
 
 /// Formats a loss scale: "65536", "2^-14", "0.3".
 std::string formatScale(double value);

@@ -116,4 +116,7 @@ def test_ranks_with_other_artifacts_end_with_the_reason(folder):
         [*mpirun_command(1), *program, ":", "-n", "1", *other],
     )
     assert process.returncode != 0
-    assert "rank 1: trains another run than rank 0: recipe is" in process.stderr
+    assert (
+        'rank 1: trains another run than rank 0: optimizer of the recipe is "adam", '
+        'rank 0 has "sgd"' in process.stderr
+    )

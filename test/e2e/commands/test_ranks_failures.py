@@ -4,8 +4,11 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import os
+import re
 import shutil
+import signal
 import subprocess
+import time
 
 import numpy as np
 import pytest
@@ -15,7 +18,7 @@ import test_faults
 import test_ranks
 import test_ranks_gloo
 
-INPUT, IO, NUMERIC = 3, 5, 7  # exit codes
+USAGE, INPUT, IO, NUMERIC = 2, 3, 5, 7  # exit codes
 LAUNCHERS = [
     pytest.param(
         name,
@@ -166,6 +169,103 @@ def test_a_row_of_variables_with_a_gap_is_told():
         "warning: RANK and WORLD_SIZE are set, but MASTER_PORT is not, so this "
         "process trains alone" in process.stderr
     )
+
+
+EVALUATION = ("--val-data", test_ranks.TRAIN, "--metric")
+
+
+@pytest.mark.skipif(
+    not shutil.which("mpirun.openmpi"), reason="mpirun.openmpi is not installed"
+)
+@pytest.mark.parametrize(
+    "flags, other, difference",
+    [
+        (
+            (*EVALUATION, "f1,mcc"),
+            (*EVALUATION, "mcc,f1"),
+            "metrics is mcc,f1, rank 0 has f1,mcc",
+        ),
+        (
+            ("--shard-optimizer",),
+            (),
+            "shard_optimizer of the recipe is absent, rank 0 has true",
+        ),
+        (
+            (),
+            ("--accumulate-grad-batches", 2),
+            "accumulate of the recipe is 2, rank 0 has 1",
+        ),
+        (
+            ("--check-ranks-every", 2),
+            (),
+            "comparisons of ranks is every 1000 steps, rank 0 has every 2 steps",
+        ),
+        (
+            ("--checkpoint-dir", "run", "--checkpoint-every", 2),
+            (),
+            "checkpoints is none, rank 0 has every 2 steps",
+        ),
+        (
+            (),
+            ("--checkpoint-dir", "run"),
+            "checkpoints is every epoch, rank 0 has none",
+        ),
+    ],
+)
+def test_other_flags_of_one_rank_are_named(flags, other, difference, tmp_path):
+    base = ("--data", test_ranks.TRAIN, "--max-steps", 4)
+    code, text = train("mpirun.openmpi", (*base, *flags), (*base, *other), cwd=tmp_path)
+    assert code == USAGE, text
+    (error,) = errors_of(text)
+    assert error.startswith("error: rank 1: trains another run than rank 0: ")
+    assert difference in error
+
+
+@pytest.mark.skipif(
+    not shutil.which("mpirun.openmpi"), reason="mpirun.openmpi is not installed"
+)
+def test_a_value_that_is_not_finite_is_found_on_its_rank(tmp_path):
+    """The first step has samples 0 to 31, half of them on rank 1."""
+    with np.load(test_ranks.TRAIN) as arrays:
+        arrays = dict(arrays)
+    ranks = set()
+    for sample in (0, 31):
+        image = arrays["image"].astype(np.float32)
+        image[sample, 0, 0, 0] = np.nan
+        np.savez(tmp_path / "nan.npz", **{**arrays, "image": image})
+        flags = ("--data", tmp_path / "nan.npz", "--allow-nan", "--max-nonfinite", 1)
+        code, text = train(
+            *("mpirun.openmpi", (*flags, "--no-shuffle"), (*flags, "--no-shuffle"))
+        )
+        assert code == NUMERIC, text
+        found = re.search(
+            r"in step 1, on rank (\d), input 'image' is nan .* for sample (\d+)", text
+        )
+        assert found, text
+        assert int(found[2]) == sample
+        ranks.add(found[1])
+    assert ranks == {"0", "1"}
+
+
+@pytest.mark.skipif(
+    not test_ranks_gloo.LIBRARY.exists(), reason="mpc was built without libgloo-dev"
+)
+def test_a_first_rank_that_hangs_is_told(tmp_path):
+    flags = flags_of(
+        *("--data", test_ranks.TRAIN, "--epochs", 1000000, "--rank-timeout", "3s"),
+        *("--metrics", tmp_path / "m.jsonl"),
+    )
+    run = test_ranks_gloo.Ranks(2, *flags)
+    try:
+        while not (tmp_path / "m.jsonl").exists():
+            assert all(x.poll() is None for x in run.processes)
+            time.sleep(0.01)
+        run.processes[0].send_signal(signal.SIGSTOP)
+        text = run.processes[1].communicate(timeout=30)[1]
+    finally:
+        run.kill()
+    assert run.processes[1].returncode == test_ranks_gloo.RANK
+    assert "for rank 0, which hangs or takes longer" in text
 
 
 @pytest.mark.skipif(

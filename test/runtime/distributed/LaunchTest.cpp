@@ -166,8 +166,9 @@ TEST(Launch, impossibleValuesNameTheirVariable) {
     expectUsage(variables, "RANK=");
   }
   for (const auto &[name, bad] :
-       {std::pair("WORLD_SIZE", "0"), std::pair("LOCAL_RANK", "4"),
-        std::pair("LOCAL_WORLD_SIZE", "1"), std::pair("LOCAL_WORLD_SIZE", "9"),
+       {std::pair("WORLD_SIZE", "0"), std::pair("WORLD_SIZE", "65537"),
+        std::pair("LOCAL_RANK", "4"), std::pair("LOCAL_WORLD_SIZE", "1"),
+        std::pair("LOCAL_WORLD_SIZE", "9"),
         std::pair("MASTER_PORT", "65536")}) {
     Variables variables = torchrunVariables();
     variables[name] = bad;

@@ -232,9 +232,11 @@ ToyModel::trace(std::string_view function) {
       function != "update" && !std::isfinite(*outputs["loss"].as<float>());
   if (!bad)
     return std::optional<NonFiniteOrigin>();
-  return std::optional<NonFiniteOrigin>({"node 'toy' gives nan",
-                                         /*isFloat16=*/false, /*nodes=*/{},
-                                         int64_t(2), kBatch});
+  NonFiniteOrigin origin;
+  origin.text = "node 'toy' gives nan";
+  origin.row = 2;
+  origin.rows = kBatch;
+  return std::optional<NonFiniteOrigin>(origin);
 }
 
 Status ToyModel::reset() {

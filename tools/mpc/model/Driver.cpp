@@ -69,9 +69,9 @@ ExitCode mpc::tools::reportError(const runtime::Status &status) {
   if (status.ok())
     return ExitCode::Done;
   // Several messages would say the same, so only rank 0 reports the reason,
-  // unless rank 0 is lost.
+  // unless rank 0 is lost or hangs.
   if (status.getCode() == ExitCode::Rank && !rankPrefix().empty() &&
-      !StringRef(status.message()).contains(runtime::kFirstRankIsLost))
+      !runtime::blamesFirstRank(status.message()))
     return ExitCode::Rank;
   // StatusCode and ExitCode have the same numbers.
   return reportError(status.getCode(), status.message());
