@@ -118,5 +118,5 @@ def test_ranks_with_other_artifacts_end_with_the_reason(folder):
     assert process.returncode != 0
     assert (
         'rank 1: trains another run than rank 0: optimizer of the recipe is "adam", '
-        'rank 0 has "sgd"' in process.stderr
+        'rank 0 has "adamw"' in process.stderr
     )

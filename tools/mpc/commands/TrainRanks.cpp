@@ -127,7 +127,10 @@ ExitCode mpc::tools::agreeOn(ExitCode code, Communicator *communicator) {
   const auto speakForSelf = [&](const Status &loss) {
     printErrors(errors, size_t(ranks.own()));
     holdErrors(false);
-    return code == ExitCode::Done ? reportError(loss) : code;
+    if (code != ExitCode::Done)
+      return code;
+    static_cast<void>(reportError(loss));
+    return communicator->failureCode();
   };
   if (failure.getCode() == ExitCode::Rank)
     return speakForSelf(failure);
