@@ -91,14 +91,14 @@ const Kernel *PlanVerifier::verifyCall(const std::string &name,
 void PlanVerifier::verifyStep(const LaunchStep &step) {
   if (!expectInRange(step))
     return;
-  // The CPU device adds extent and grain, so their sum must not overflow.
+  // The CPU device adds extent and grain, so the sum must not overflow.
   if (plan.target.isGPU())
     expect(step.extent / step.grain < kMaxExtent, "there are too many blocks");
   else
     expect(!(Checked(step.extent) + step.grain).overflowed,
            "extent plus grain overflows");
-  // Compare the step with its kernel: with another extent or grain, the kernel
-  // would run past its buffers.
+  // With another extent or grain than the step's, the kernel would run past the
+  // buffers.
   const Kernel *kernel = verifyCall(step.kernel, step.args);
   if (!kernel || !expect(!kernel->tiled, "its kernel is an epilogue"))
     return;

@@ -225,7 +225,7 @@ NonFiniteTrace::start(const Plan &plan, const Function &function,
                                           buffers[input.buffer]);
         !status.ok())
       return status;
-  // Record state too, with its role in words: "optimizer state 'w.m'".
+  // Record state too, with the role in words: "optimizer state 'w.m'".
   for (size_t i = 0; i < plan.state.size(); ++i) {
     const StateVariable &variable = plan.state[i];
     // The variable lies in the memory of another rank.
@@ -295,7 +295,7 @@ Status NonFiniteTrace::after(const Step &step) {
     if (reads(step, operands[i]))
       noteReader(step, operands[i]);
     erase(watched, address, buffer.bytes);
-    // Find the first element that this step made non-finite.
+    // Find the first element that the step made non-finite.
     const int64_t count = numElements(buffer.shape), size = sizeOf(buffer.type);
     int64_t first = 0;
     while (first < count &&
@@ -307,7 +307,7 @@ Status NonFiniteTrace::after(const Step &step) {
     forget(address, buffer.bytes);
     if (first == count)
       continue;
-    // If the step read only finite values, it is the origin. Record the
+    // A step that read only finite values is the origin. Record the
     // element's index along the first axis, which is often the sample.
     if (!readOrigin) {
       NonFiniteOrigin origin;

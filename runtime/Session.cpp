@@ -589,10 +589,10 @@ Status Session::derive() {
   if (!impl->artifact->plan().findFunction(kDeriveFunction))
     return Status();
   Status status = run(kDeriveFunction);
-  // The ranks exchange what they have derived. The caller may wait for other
-  // ranks next, and would then miss a failure of the exchange on a GPU.
-  return status.ok() && impl->shares->isSharded() ? impl->device->synchronize()
-                                                  : status;
+  // A caller that waits for other ranks would miss a failed exchange on a GPU.
+  if (status.ok() && impl->shares->isSharded())
+    status = impl->device->synchronize();
+  return status;
 }
 
 size_t Session::memoryBytes() const {

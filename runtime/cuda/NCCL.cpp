@@ -290,8 +290,8 @@ Status NCCL::connect() {
 
 NCCL::~NCCL() {
   if (handle) {
-    // All ranks leave together. A rank that still computes, or has ended, must
-    // not keep this one.
+    // All ranks leave together. Another rank may have ended, or still compute.
+    // So the wait has a limit.
     if (settle(call.finalize(handle), "end", kEndLimit).ok())
       (void)call.destroy(handle);
   }

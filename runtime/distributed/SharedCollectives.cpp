@@ -19,8 +19,7 @@ static constexpr uint32_t kSlots = SharedBlocks::kSlots;
 /// Up to this size, each rank adds all elements: to wait for shares would take
 /// longer.
 static constexpr size_t kGatheredBytes = 16 << 10;
-/// A rank that computes on the same core as its exchange sleeps soon, and
-/// leaves the core to the computation.
+/// A waiting exchange sleeps soon, and leaves the core to the computation.
 static constexpr std::chrono::microseconds kSpinBeforeSleep{20};
 static constexpr std::chrono::milliseconds kCheckInterval{2};
 

@@ -236,8 +236,8 @@ StatusOr<double> StepRunner::runBatch(const Dataset &data,
                                       const int64_t *positions, int64_t epoch,
                                       const BatchLoader::NextBatch &next,
                                       double learningRate, uint64_t seed) {
-  // The next batch is prepared while this one runs: on other cores of a CPU, or
-  // on this core while a GPU works.
+  // The next batch is prepared during the run: on other cores of a CPU, or on
+  // this core while a GPU works.
   Status status = [&] {
     PartTimer timer(recorder, RunPart::Data);
     Status bound = loader.bind(data, *model, batchFunction, positions, epoch);
@@ -256,8 +256,8 @@ StatusOr<double> StepRunner::runBatch(const Dataset &data,
     status = countLabels(data, positions);
   if (!status.ok())
     return status;
-  // If one function does the whole attempt, read the results of its update
-  // together with the loss, so that a device is waited for once.
+  // If one function does the whole attempt, read the results of the update
+  // together with the loss: one wait for the device instead of two.
   std::vector<const Port *> ports{loss};
   ports.insert(ports.end(), terms.begin(), terms.end());
   if (updateFunction.empty())

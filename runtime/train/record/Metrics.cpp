@@ -209,8 +209,8 @@ Status MetricsFile::check(const std::string &path, MetricsStart start) {
   return Status();
 }
 
-/// Locks a file, so that only one run at a time writes it. With Append, removes
-/// a line that a crash left unfinished; otherwise removes all lines.
+/// Locks a file against other runs. With Append, removes a line that a crash
+/// left unfinished; otherwise removes all lines.
 static Status prepareRegular(const std::string &path, int file,
                              MetricsStart start) {
   if (flock(file, LOCK_EX | LOCK_NB) != 0)
