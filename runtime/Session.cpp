@@ -1,5 +1,4 @@
-// Holds state, inputs and one arena in device memory, and prepares the
-// functions for these addresses.
+// Holds state, inputs and an arena on the device; prepares functions for them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Session.h"
@@ -590,9 +589,8 @@ Status Session::derive() {
     return Status();
   Status status = run(kDeriveFunction);
   // A caller that waits for other ranks would miss a failed exchange on a GPU.
-  if (status.ok() && impl->shares->isSharded())
-    status = impl->device->synchronize();
-  return status;
+  return status.ok() && impl->shares->isSharded() ? impl->device->synchronize()
+                                                  : status;
 }
 
 size_t Session::memoryBytes() const {
