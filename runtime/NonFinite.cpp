@@ -303,10 +303,18 @@ Status NonFiniteTrace::after(const Step &step) {
             std::memcmp(bytes->data() + first * size,
                         then.data() + first * size, size_t(size)) == 0))
       ++first;
-    // Drop the regions recorded for this memory: the step has overwritten it.
+    // Drop the regions recorded for this memory: the step has overwritten it. A
+    // step that works in place may leave old non-finite elements.
+    const Region *old = regionAt(address, buffer.bytes);
+    const std::optional<size_t> oldOrigin =
+        old ? std::optional(old->origin) : std::nullopt;
     forget(address, buffer.bytes);
-    if (first == count)
+    const auto *begin = static_cast<const std::byte *>(address);
+    if (first == count) {
+      if (oldOrigin && findNonFinite(buffer.type, bytes->data(), count))
+        regions.push_back({begin, begin + buffer.bytes, *oldOrigin});
       continue;
+    }
     // A step that read only finite values is the origin. Record the
     // element's index along the first axis, which is often the sample.
     if (!readOrigin) {
@@ -332,7 +340,6 @@ Status NonFiniteTrace::after(const Step &step) {
       }
     }
     // Later steps that read this memory share the origin.
-    const auto *begin = static_cast<const std::byte *>(address);
     regions.push_back({begin, begin + buffer.bytes, *readOrigin});
     lastWritten = readOrigin;
   }

@@ -113,6 +113,10 @@ TEST(NonFinite, IterationsOfLoopsAreFollowed) {
             "the kernel of nodes 'accumulate', 'scale' and 'shift' gives inf "
             "at [1] of f32 2");
   EXPECT_EQ(trace({0, 0, NAN, 0, 0, 0}), "input 'x' is nan at [1, 0]");
+  // The third row changes another element only.
+  EXPECT_EQ(trace({0, kLarge, 0, kLarge, 1, 0}),
+            "the kernel of nodes 'accumulate', 'scale' and 'shift' gives inf "
+            "at [1] of f32 2");
 }
 
 // The product is zero. The sums of its right operand, which the product writes
