@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <future>
 #include <sched.h>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 
@@ -402,10 +403,14 @@ void MPICommunicator<Handle>::abort(const Status &why) {
   const int code = static_cast<int>(why.getCode());
   // MPICH 4.0's MPI_Abort sometimes waits for ever. The end of this process
   // makes the launcher end the other ranks, too.
-  startThread([code] {
-    std::this_thread::sleep_for(kLongestAbort);
-    _exit(code);
-  });
+  try {
+    startThread([code] {
+      std::this_thread::sleep_for(kLongestAbort);
+      _exit(code);
+    });
+  } catch (const std::system_error &) {
+    // Memory for a thread may be what has failed. MPI_Abort still ends the run.
+  }
   call.abort(world, code);
 }
 
