@@ -20,11 +20,12 @@ static std::string describeDifference(const std::string &name,
     for (const nlohmann::json *document : {&own.json, &other.json})
       for (const auto &[key, ignored] : document->items()) {
         const auto textAt = [&key = key](const nlohmann::json &json) {
-          return json.contains(key) ? abbreviated(textOf(json[key])) : "absent";
+          return json.contains(key) ? textOf(json[key]) : "absent";
         };
         if (textAt(own.json) != textAt(other.json))
-          return key + " of the " + name + " is " + textAt(own.json) +
-                 ", rank 0 has " + textAt(other.json);
+          return key + " of the " + name + " is " +
+                 abbreviated(textAt(own.json)) + ", rank 0 has " +
+                 abbreviated(textAt(other.json));
       }
   return name + " is " + abbreviated(value) + ", rank 0 has " +
          abbreviated(first);
