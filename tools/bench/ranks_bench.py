@@ -15,6 +15,8 @@ All take batches of equal size. A row has the medians over the rounds:
 - samples a second of one rank and of N ranks, and their ratio;
 - the ratio of N processes side by side: a machine whose cores share caches,
   memory and clock does not reach N, even if nothing is exchanged;
+- the same ratio if each step takes as long as in the slowest process. Ranks wait
+  for the slowest of them, so no exchange reaches more on this machine;
 - the bytes that a rank sends in a step, and the time and speed of an all-reduce
   of so many bytes, by mpc-rank-times. Speed counts as in nccl-tests. "MPI" is
   the speed of MPI_Allreduce in the same run;
@@ -127,28 +129,32 @@ class Training:
         ]
 
     def read(self, metrics):
-        """Returns the median milliseconds of the steps, and the last event."""
+        """Returns the milliseconds of each step, and the last event."""
         lines = [json.loads(line) for line in metrics.read_text().splitlines()]
         events = [line for line in lines if line["event"] == "train"]
-        times = [e["step_ms"] for e in events[self.options.warm_up :]]
-        return statistics.median(times), events[-1]
+        return [e["step_ms"] for e in events[self.options.warm_up :]], events[-1]
 
     def time_apart(self, count):
-        """Returns the milliseconds of `count` processes side by side."""
+        """Returns the milliseconds of a step of `count` processes side by side:
+        their mean, and of the slowest in each step."""
         made = [self.command(index) for index in range(count)]
         run_all(
             pinned(self.options, index, command)
             for index, (_, command) in enumerate(made)
         )
-        return statistics.mean(self.read(metrics)[0] for metrics, _ in made)
+        times = [self.read(metrics)[0] for metrics, _ in made]
+        return (
+            statistics.mean(map(statistics.median, times)),
+            statistics.median(map(max, zip(*times))),
+        )
 
     def time_ranks(self, count):
         """Returns the milliseconds of `count` ranks, and the bytes that a rank
         sends in a step."""
         metrics, command = self.command(0)
         run_all([launch(self.options, [command] * count)])
-        milliseconds, event = self.read(metrics)
-        return milliseconds, event["wire_bytes"]
+        times, event = self.read(metrics)
+        return statistics.median(times), event["wire_bytes"]
 
 
 def time_reductions(options, count, sizes):
@@ -170,21 +176,27 @@ def reduce_ms(times, total):
 
 def compare(options, name, count, times):
     training = Training(options, name, count)
-    alone, apart, together, wire = [], [], [], 0
+    alone, apart, slowest, together, wire = [], [], [], [], 0
     for index in range(options.rounds):
-        alone.append(training.time_apart(1))
-        apart.append(training.time_apart(count))
+        alone.append(training.time_apart(1)[0])
+        mean, longest = training.time_apart(count)
+        apart.append(mean)
+        slowest.append(longest)
         milliseconds, wire = training.time_ranks(count)
         together.append(milliseconds)
         print(
             f"round {index + 1}/{options.rounds}: {name}, {count} ranks: alone"
-            f" {alone[-1]:.1f} ms, side by side {apart[-1]:.1f} ms,"
-            f" together {together[-1]:.1f} ms",
+            f" {alone[-1]:.1f} ms, side by side {apart[-1]:.1f} ms (slowest"
+            f" {slowest[-1]:.1f}), together {together[-1]:.1f} ms",
             file=sys.stderr,
         )
     total = wire * count // (2 * (count - 1))
     reduction = reduce_ms(times, total)
     median = statistics.median
+
+    def ratio(times):
+        return median(count * a / t for a, t in zip(alone, times))
+
     exposed = median(t - a for t, a in zip(together, apart))
     return {
         "model": name,
@@ -195,8 +207,9 @@ def compare(options, name, count, times):
         "alone_ms": median(alone),
         "apart_ms": median(apart),
         "together_ms": median(together),
-        "ratio": median(count * a / t for a, t in zip(alone, together)),
-        "apart_ratio": median(count * a / t for a, t in zip(alone, apart)),
+        "ratio": ratio(together),
+        "apart_ratio": ratio(apart),
+        "slowest_ratio": ratio(slowest),
         "wire_bytes": wire,
         "reduced_bytes": total,
         "reduce_ms": reduction,
@@ -206,8 +219,8 @@ def compare(options, name, count, times):
 
 HEADS = (
     "model, batch of a rank|ranks|1 rank, samples/s|N ranks, samples/s|ratio|"
-    "ratio side by side|sent, MB/step|all-reduce, ms|all-reduce, GB/s|"
-    "MPI, GB/s|hidden"
+    "ratio side by side|if the slowest sets the pace|sent, MB/step|"
+    "all-reduce, ms|all-reduce, GB/s|MPI, GB/s|hidden"
 )
 
 
@@ -221,6 +234,7 @@ def print_row(row, times):
         f"{per_second * row['ranks'] / row['together_ms']:.2f}",
         f"**{row['ratio']:.2f}**",
         f"{row['apart_ratio']:.2f}",
+        f"{row['slowest_ratio']:.2f}",
         f"{row['wire_bytes'] / 1e6:.2f}",
         f"{row['reduce_ms']:.2f}",
         f"{find(times, size, 'f32')['gb_s']:.2f}",
