@@ -2,12 +2,17 @@
 #include "tools/mpc/model/ReleasedMemory.h"
 
 #include <algorithm>
+#include <cinttypes>
 #include <cstdint>
+#include <cstdio>
 #include <elf.h>
+#include <fstream>
 #include <link.h>
 #include <malloc.h>
+#include <string>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <vector>
 
 /// True if the dynamic loader has written into the code of a loaded library, so
 /// that its pages differ from the file.
@@ -27,10 +32,33 @@ static bool hasRelocatedCode(const dl_phdr_info &object) {
       });
 }
 
+namespace {
+/// Addresses, in whole pages.
+struct Range {
+  uintptr_t begin, end;
+};
+} // namespace
+
+/// Returns the addresses at which files are mapped. Elsewhere, a dropped page
+/// would be read as zeros: some tools copy code to huge pages.
+static std::vector<Range> findFileMappings() {
+  std::vector<Range> mappings;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    Range range;
+    unsigned long inode = 0;
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " %*s %*s %*s %lu",
+                    &range.begin, &range.end, &inode) == 3 &&
+        inode != 0)
+      mappings.push_back(range);
+  }
+  return mappings;
+}
+
 /// Drops the read-only pages of a loaded library, which the system can read
 /// again from the file. Breakpoints of a debugger are in these pages and get
-/// lost.
-static int releaseSegments(dl_phdr_info *object, size_t, void *) {
+/// lost. `mappings` is the result of findFileMappings.
+static int releaseSegments(dl_phdr_info *object, size_t, void *mappings) {
   if (hasRelocatedCode(*object))
     return 0;
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
@@ -41,13 +69,18 @@ static int releaseSegments(dl_phdr_info *object, size_t, void *) {
     uintptr_t begin = object->dlpi_addr + header.p_vaddr;
     uintptr_t end = (begin + header.p_memsz) / page * page;
     begin = (begin + page - 1) / page * page;
-    if (begin < end)
-      madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
+    for (const Range &file : *static_cast<std::vector<Range> *>(mappings)) {
+      const uintptr_t from = std::max(begin, file.begin);
+      const uintptr_t to = std::min(end, file.end);
+      if (from < to)
+        madvise(reinterpret_cast<void *>(from), to - from, MADV_DONTNEED);
+    }
   }
   return 0;
 }
 
 void mpc::tools::releaseUnusedMemory() {
   malloc_trim(0);
-  dl_iterate_phdr(releaseSegments, nullptr);
+  std::vector<Range> mappings = findFileMappings();
+  dl_iterate_phdr(releaseSegments, &mappings);
 }
