@@ -1,5 +1,8 @@
-# Defines mpc_llvm with LLVM and MLIR as archives, so that programs run on
-# machines that have neither. Only the targets X86 and NVPTX are linked.
+# Defines mpc_llvm. Programs with the property MPC_CONTAINS_LLVM get LLVM and MLIR
+# as archives, so that they run on machines that have neither. Only the targets
+# X86 and NVPTX are linked. Other programs, the tests, get the shared libraries:
+# each copy has 100 MB.
+set(contains $<BOOL:$<TARGET_PROPERTY:MPC_CONTAINS_LLVM>>)
 set(own_targets X86 NVPTX)
 
 # lld initializes all targets of LLVM. Empty functions replace the initializers
@@ -21,11 +24,13 @@ target_link_libraries(mpc_other_targets PRIVATE mpc_warnings)
 file(GLOB archives ${LLVM_LIBRARY_DIRS}/libMLIR*.a
      ${LLVM_LIBRARY_DIRS}/libLLVM*.a)
 target_link_libraries(mpc_llvm INTERFACE
-  $<TARGET_OBJECTS:mpc_other_targets> ${archives})
+  "$<IF:${contains},$<TARGET_OBJECTS:mpc_other_targets>;${archives},MLIR;LLVM>")
 # GCC too finds ld.lld by -B. Programs show no symbols: a library that they load
 # may bring an LLVM of its own.
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/no-exports.map
      CONTENT "{ local: *; };\n")
-target_link_options(mpc_llvm INTERFACE -B${LLVM_TOOLS_BINARY_DIR} -fuse-ld=lld
-  LINKER:--as-needed,--gc-sections,-z,pack-relative-relocs
-  LINKER:--version-script=${CMAKE_BINARY_DIR}/no-exports.map)
+foreach(flag -B${LLVM_TOOLS_BINARY_DIR} -fuse-ld=lld
+        LINKER:--as-needed LINKER:--gc-sections LINKER:-z,pack-relative-relocs
+        LINKER:--version-script=${CMAKE_BINARY_DIR}/no-exports.map)
+  target_link_options(mpc_llvm INTERFACE "$<${contains}:${flag}>")
+endforeach()

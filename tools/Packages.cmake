@@ -21,7 +21,7 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 set(CPACK_THREADS 0)
 # Debian looks for licences in files of this name.
-if(MPC_STATIC_LLVM)
+if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
   foreach(component "mpc mpc-onnx" "runtime libmpc-runtime0"
                     "development libmpc-runtime-dev" "gloo libmpc-gloo0")
     string(REPLACE " " ";" component ${component})

@@ -219,7 +219,7 @@ def least():
     """Returns the smallest address space, in MiB, in which libraries load. Even
     mpc --version may run out of memory there: compiling a small model may need
     no more."""
-    mebibytes = 300
+    mebibytes = 100
     while run_limited(mebibytes, "--version").returncode not in (0, 5):
         mebibytes += 2
     return mebibytes

@@ -11,6 +11,7 @@
 #include "Trampolines.h"
 
 #include <cerrno>
+#include <climits>
 #include <cpuid.h>
 #include <csignal>
 #include <cstdarg>
@@ -293,18 +294,24 @@ static std::string folderOfThisLibrary() {
   return path.substr(0, path.rfind('/') + 1);
 }
 
-// Has a file for each library that uses cpuid, with a line per instruction: its
-// offset and name.
+// Has a file for each library or program that uses cpuid, with a line per
+// instruction: its offset and name.
 static const std::string &folderOfInstructions() {
   static const std::string folder = folderOfThisLibrary() + "cpuid/";
   return folder;
 }
 
 static int replaceInLibrary(dl_phdr_info *library, size_t, void *) {
-  const char *slash = std::strrchr(library->dlpi_name, '/');
-  const char *name = slash ? slash + 1 : library->dlpi_name;
-  if (!*name)
-    return 0;
+  std::string path = library->dlpi_name;
+  // The program itself comes without a name.
+  if (path.empty()) {
+    path.resize(PATH_MAX);
+    ssize_t length = readlink("/proc/self/exe", path.data(), path.size());
+    if (length < 0)
+      fail(std::string("/proc/self/exe: ") + std::strerror(errno));
+    path.resize(length);
+  }
+  const char *name = path.c_str() + path.rfind('/') + 1;
   std::FILE *file = std::fopen((folderOfInstructions() + name).c_str(), "r");
   if (!file)
     return 0;
