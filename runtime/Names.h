@@ -135,6 +135,7 @@ enum class StepKind {
   Launch,
   MatMul,
   Conv,
+  Attention,
   Copy,
   CheckIndices,
   AllReduce,
@@ -152,6 +153,9 @@ enum class FilterLayout {
 
 /// The operand that a convolution writes: y, x or w.
 enum class ConvKind { Forward, InputGrad, WeightGrad };
+
+/// The part of an attention that a step computes.
+enum class AttentionKind { Forward, Gradient };
 
 /// The type in which a GPU's library computes products.
 enum class Compute { F32, TF32, F64 };
@@ -210,9 +214,12 @@ struct Words<Space> {
 template <>
 struct Words<StepKind> {
   static constexpr std::string_view kind = "step";
-  static constexpr std::string_view list[] = {
-      "launch",     "matmul",         "conv",       "copy", "check_indices",
-      "all_reduce", "reduce_scatter", "all_gather", "if",   "for"};
+  static constexpr std::string_view list[] = {"launch",     "matmul",
+                                              "conv",       "attention",
+                                              "copy",       "check_indices",
+                                              "all_reduce", "reduce_scatter",
+                                              "all_gather", "if",
+                                              "for"};
 };
 
 template <>
@@ -226,6 +233,12 @@ struct Words<ConvKind> {
   static constexpr std::string_view kind = "kind of convolution";
   static constexpr std::string_view list[] = {"forward", "input_grad",
                                               "weight_grad"};
+};
+
+template <>
+struct Words<AttentionKind> {
+  static constexpr std::string_view kind = "kind of attention";
+  static constexpr std::string_view list[] = {"forward", "gradient"};
 };
 
 template <>
@@ -258,6 +271,8 @@ static_assert(std::size(Words<FilterLayout>::list) ==
               size_t(FilterLayout::OHWI) + 1);
 static_assert(std::size(Words<ConvKind>::list) ==
               size_t(ConvKind::WeightGrad) + 1);
+static_assert(std::size(Words<AttentionKind>::list) ==
+              size_t(AttentionKind::Gradient) + 1);
 static_assert(std::size(Words<Compute>::list) == size_t(Compute::F64) + 1);
 static_assert(std::size(Words<Reduce>::list) == size_t(Reduce::Max) + 1);
 static_assert(std::size(Words<FusedKind>::list) ==
@@ -301,6 +316,7 @@ constexpr bool isModelRole(Role role) {
 
 namespace mpc::runtime {
 // Lets code in the runtime's namespace use these names unqualified.
+using mpc::AttentionKind;
 using mpc::Compute;
 using mpc::ConvKind;
 using mpc::DType;

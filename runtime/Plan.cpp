@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Plan.h"
 
+#include "runtime/AttentionOperands.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <utility>
@@ -69,6 +71,14 @@ static std::vector<size_t> operandsOf(const ConvStep &step) {
   if (step.epilogue)
     list.insert(list.end(), step.epilogue->args.begin(),
                 step.epilogue->args.end());
+  return list;
+}
+
+static std::vector<size_t> operandsOf(const AttentionStep &step) {
+  std::vector<size_t> list;
+  for (AttentionOperand operand : kAttentionOperands)
+    append(list, bufferOf(step, operand));
+  append(list, step.statistics);
   return list;
 }
 

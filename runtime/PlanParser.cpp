@@ -277,6 +277,9 @@ static Step readStep(PlanReader &in, int depth) {
   case StepKind::Conv:
     step.op = reader.readStep<ConvStep>(in);
     break;
+  case StepKind::Attention:
+    step.op = reader.readStep<AttentionStep>(in);
+    break;
   case StepKind::Copy:
     step.op = reader.readStep<CopyStep>(in);
     break;

@@ -104,8 +104,9 @@ struct Step;
 
 struct Step {
   std::string name; ///< the ONNX node that reports show for the step
-  std::variant<LaunchStep, MatMulStep, ConvStep, CopyStep, CheckIndicesStep,
-               AllReduceStep, ReduceScatterStep, AllGatherStep, IfStep, ForStep>
+  std::variant<LaunchStep, MatMulStep, ConvStep, AttentionStep, CopyStep,
+               CheckIndicesStep, AllReduceStep, ReduceScatterStep,
+               AllGatherStep, IfStep, ForStep>
       op;
   /// Other nodes that the step computes, as far as the artifact names them.
   std::vector<std::string> others = {};

@@ -98,6 +98,7 @@ private:
   void verifyStep(const LaunchStep &step);
   void verifyStep(const MatMulStep &step);
   void verifyStep(const ConvStep &step);
+  void verifyStep(const AttentionStep &step);
   void verifyStep(const CopyStep &step);
   void verifyStep(const CheckIndicesStep &step);
   void verifyStep(const AllReduceStep &step);
@@ -132,6 +133,9 @@ private:
   void verifyApart(const Matrix &matrix);
   void verifyRows(const Matrix &matrix, int64_t elements);
   void verifyConvTiles(const ConvStep &step);
+  bool verifyTypes(const AttentionStep &step);
+  bool verifyStatistics(const AttentionStep &step);
+  void verifyResults(const AttentionStep &step);
   bool verifyGeometry(const ConvStep &step);
 
   const Plan &plan;

@@ -77,6 +77,7 @@ private:
                  bool hasTile = false);
   StepWork count(plan::MatMulOp matmul);
   StepWork count(plan::ConvOp conv);
+  StepWork count(plan::AttentionOp attention);
   StepWork count(plan::CopyOp copy);
 
   double getBytesTime(double bytes) const { return bytes / rates.cachedBytes; }
@@ -286,6 +287,17 @@ StepWork WorkCounter::count(plan::ConvOp conv) {
   return work;
 }
 
+StepWork WorkCounter::count(plan::AttentionOp attention) {
+  StepWork work;
+  work.type = getElementTypeOrSelf(attention.getQuery().getType());
+  work.bytes = attention.countBytes();
+  work.flops = attention.countOperations();
+  work.add(getNodeNames(attention),
+           rates.product + getBytesTime(work.bytes) +
+               target.getTensorCoreTime(work.flops, /*aligned=*/true));
+  return work;
+}
+
 //===----------------------------------------------------------------------===//
 // Steps
 //===----------------------------------------------------------------------===//
@@ -314,7 +326,7 @@ StepWork WorkCounter::count(Operation *step) {
         addKernel(launch, launch.getKernel(), work);
         return work;
       })
-      .Case<plan::MatMulOp, plan::ConvOp, plan::CopyOp>(
+      .Case<plan::MatMulOp, plan::ConvOp, plan::AttentionOp, plan::CopyOp>(
           [&](auto op) { return count(op); })
       .Case([&](plan::ForOp loop) {
         StepWork work;

@@ -134,6 +134,7 @@ private:
   void setFields(runtime::LaunchStep &step, plan::LaunchOp op) const;
   void setFields(runtime::MatMulStep &step, plan::MatMulOp op) const;
   void setFields(runtime::ConvStep &step, plan::ConvOp op) const;
+  void setFields(runtime::AttentionStep &step, plan::AttentionOp op) const;
   void setFields(runtime::CopyStep &step, plan::CopyOp op) const;
   void setFields(runtime::CheckIndicesStep &step, plan::CheckIndicesOp) const;
   void setFields(runtime::AllReduceStep &step, plan::AllReduceOp op) const;
@@ -285,6 +286,21 @@ void ProgramWriter::setFields(runtime::ConvStep &step, plan::ConvOp op) const {
   step.epilogue = epilogueOf(op);
 }
 
+void ProgramWriter::setFields(runtime::AttentionStep &step,
+                              plan::AttentionOp op) const {
+  static_cast<runtime::AttentionShape &>(step) = op.getShape();
+  step.query = index(op.getQuery());
+  step.key = index(op.getKey());
+  step.value = index(op.getValue());
+  step.output = index(op.getOutput());
+  step.statistics = optionalIndex(op.getStatistics());
+  step.bias = optionalIndex(op.getBias());
+  step.dOutput = optionalIndex(op.getDOutput());
+  step.dQuery = optionalIndex(op.getDQuery());
+  step.dKey = optionalIndex(op.getDKey());
+  step.dValue = optionalIndex(op.getDValue());
+}
+
 void ProgramWriter::setFields(runtime::CopyStep &step, plan::CopyOp op) const {
   step.src = index(op.getSource());
   step.dst = index(op.getDestination());
@@ -387,6 +403,9 @@ json::Object ProgramWriter::stepOf(Operation *op) {
       })
       .Case([&](plan::ConvOp op) {
         return write<runtime::ConvStep>(Kind::Conv, op);
+      })
+      .Case([&](plan::AttentionOp op) {
+        return write<runtime::AttentionStep>(Kind::Attention, op);
       })
       .Case([&](plan::CopyOp op) {
         return write<runtime::CopyStep>(Kind::Copy, op);

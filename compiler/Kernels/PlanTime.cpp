@@ -35,6 +35,7 @@ private:
   PlanTime predict(plan::LaunchOp launch);
   double predict(plan::MatMulOp matmul);
   double predict(plan::ConvOp conv);
+  double predict(plan::AttentionOp attention);
   template <typename OpTy>
   double getEpilogueTime(OpTy contraction);
   double getOperationsTime(StringRef kernel);
@@ -287,6 +288,12 @@ double Predictor::predict(plan::ConvOp conv) {
          getEpilogueTime(conv);
 }
 
+double Predictor::predict(plan::AttentionOp attention) {
+  return rates.launch + rates.product + attention.countBytes() / bytesPerNs +
+         target.getTensorCoreTime(attention.countOperations(),
+                                  /*aligned=*/true);
+}
+
 //===----------------------------------------------------------------------===//
 // Programs
 //===----------------------------------------------------------------------===//
@@ -299,6 +306,9 @@ PlanTime Predictor::predict(Operation *step) {
       })
       .Case([&](plan::ConvOp conv) {
         return PlanTime{0, 0, predict(conv)};
+      })
+      .Case([&](plan::AttentionOp attention) {
+        return PlanTime{0, predict(attention), 0};
       })
       .Case([&](plan::ForOp loop) {
         return predictAll(loop.getBody().front()) *

@@ -35,6 +35,7 @@ private:
   Status prepareBody(const ForStep &step, PreparedBody &body);
   Status prepareStep(const MatMulStep &step, PreparedStep &prepared);
   Status prepareStep(const ConvStep &step, PreparedStep &prepared);
+  Status prepareStep(const AttentionStep &step, PreparedStep &prepared);
 
   std::vector<void *> addresses(const std::vector<size_t> &indices) const;
   std::vector<RankPart> partsOf(const std::vector<OwnedPart> &parts) const;
@@ -264,6 +265,8 @@ static void findAddresses(const ConvStep &step, PreparedStep &prepared,
                           AddressList &found) {
   findAddresses({step.x, step.w, step.y}, step.epilogue, {}, prepared, found);
 }
+static void findAddresses(const AttentionStep &, PreparedStep &,
+                          AddressList &) {}
 static void findAddresses(const std::vector<Step> &steps,
                           std::vector<PreparedStep> &prepared,
                           AddressList &found);
@@ -404,6 +407,11 @@ Status StepPreparer::prepareStep(const ConvStep &step, PreparedStep &prepared) {
     return status;
   return keep(device.contractions().prepare(step, std::move(operands), workers),
               prepared);
+}
+
+Status StepPreparer::prepareStep(const AttentionStep &, PreparedStep &) {
+  // The plan's verifier rejects attention in plans for a CPU.
+  return Status(StatusCode::Unsupported, "a CPU has no step for attention");
 }
 
 StatusOr<std::vector<PreparedStep>>

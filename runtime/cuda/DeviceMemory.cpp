@@ -19,58 +19,18 @@ struct Consumer {
   std::string text;
 };
 
-/// The buffers that a step reads and writes.
-class BuffersOf {
-public:
-  explicit BuffersOf(const Step &step) {
-    std::visit([&](const auto &op) { add(op); }, step.op);
-  }
-  bool has(size_t index) const {
-    return std::find(list.begin(), list.end(), index) != list.end();
-  }
-
-private:
-  void add(const std::optional<size_t> &index) {
-    if (index)
-      list.push_back(*index);
-  }
-  void add(const LaunchStep &step) { list = step.args; }
-  void add(const CopyStep &step) { list = {step.src, step.dst}; }
-  void add(const CheckIndicesStep &step) { list = {step.buffer}; }
-  void add(const AllReduceStep &step) { list = {step.buffer}; }
-  void add(const ReduceScatterStep &step) { add(step.parts); }
-  void add(const AllGatherStep &step) { add(step.parts); }
-  void add(const std::vector<OwnedPart> &parts) {
-    for (const OwnedPart &part : parts)
-      list.push_back(part.buffer);
-  }
-  void add(const IfStep &step) { list = {step.predicate}; }
-  void add(const ForStep &step) {
-    for (const Step &nested : step.steps) {
-      const BuffersOf used(nested);
-      list.insert(list.end(), used.list.begin(), used.list.end());
-    }
-  }
-  void add(const MatMulStep &step) {
-    list = {step.a, step.b};
-    add(step.c);
-    if (!step.fused)
-      return;
-    for (const auto &index :
-         {step.fused->bias, step.fused->aux, step.fused->biasGrad})
-      add(index);
-    for (const LaunchStep &launch : step.fused->unfused)
-      list.insert(list.end(), launch.args.begin(), launch.args.end());
-  }
-  void add(const ConvStep &step) {
-    for (const auto &index : {step.x, step.w, step.y})
-      add(index);
-  }
-
-  std::vector<size_t> list;
-};
-
 } // namespace
+
+/// Lists the buffers that a step and the steps in it read and write.
+static std::vector<size_t> listAllBuffers(const Step &step) {
+  std::vector<size_t> list = listBuffers(step);
+  if (const auto *loop = std::get_if<ForStep>(&step.op))
+    for (const Step &nested : loop->steps) {
+      const std::vector<size_t> used = listAllBuffers(nested);
+      list.insert(list.end(), used.begin(), used.end());
+    }
+  return list;
+}
 
 static std::string inMiB(int64_t bytes) {
   return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
@@ -94,10 +54,11 @@ static std::vector<Consumer> arenaBuffers(const Function &function) {
   std::vector<Consumer> consumers;
   std::vector<bool> seen(function.buffers.size());
   for (const Step &step : function.steps) {
-    BuffersOf used(step);
-    for (size_t i = 0; i < function.buffers.size(); ++i) {
+    std::vector<size_t> used = listAllBuffers(step);
+    std::sort(used.begin(), used.end());
+    for (size_t i : used) {
       const Buffer &buffer = function.buffers[i];
-      if (seen[i] || buffer.space != Space::Arena || !used.has(i))
+      if (seen[i] || buffer.space != Space::Arena)
         continue;
       seen[i] = true;
       consumers.push_back({buffer.bytes, "'" + step.name + "' (" +

@@ -117,6 +117,7 @@ private:
   Prepared prepare(const CopyStep &step);
   Prepared prepare(const MatMulStep &step);
   Prepared prepare(const ConvStep &step);
+  Prepared prepare(const AttentionStep &step);
   Prepared prepare(const CheckIndicesStep &step);
   Prepared prepare(const AllReduceStep &step);
   Prepared prepare(const ReduceScatterStep &step);
@@ -253,6 +254,12 @@ Prepared CUDAStepPreparer::prepare(const ConvStep &step) {
   }
   return use.dnn->prepare(step,
                           {operand(step.x), operand(step.w), operand(step.y)});
+}
+
+Prepared CUDAStepPreparer::prepare(const AttentionStep &) {
+  return Status(StatusCode::Unsupported,
+                "this runtime has no attention; compile the model with "
+                "--attention products");
 }
 
 Prepared CUDAStepPreparer::prepare(const CheckIndicesStep &step) {

@@ -71,7 +71,8 @@ def allowed():
 STAGES = ("Target", "Recognition", "Differentiation", "Precision", "Fusion", "Planning", "Codegen")
 # Plain headers that the compiler and the runtime share.
 SHARED = {
-    *("runtime/ABI.h", "runtime/ArtifactFormat.h", "runtime/Names.h"),
+    *("runtime/ABI.h", "runtime/ArtifactFormat.h", "runtime/AttentionOperands.h"),
+    "runtime/Names.h",
     "runtime/capi/PrintableText.h",
     "runtime/NodesFormat.h",
     *("runtime/PlanSchema.def", "runtime/PlanSchema.h"),

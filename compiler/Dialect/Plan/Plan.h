@@ -7,6 +7,7 @@
 
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Dialect/Plan/Records.h"
+#include "runtime/AttentionOperands.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"

@@ -23,9 +23,9 @@ def Plan_Dialect : Dialect {
     The plan section of an artifact, as IR. A `plan.program` declares its memory
     (`plan.input`, `plan.state`, `plan.constant`, `plan.arena`, `plan.view`), a
     memref each. The steps follow in order: `plan.launch`, `plan.matmul`,
-    `plan.conv`, `plan.copy`, `plan.check_indices`, `plan.all_reduce`,
-    `plan.reduce_scatter`, `plan.all_gather`, and `plan.if` and `plan.for`, which
-    hold lists of steps.
+    `plan.conv`, `plan.attention`, `plan.copy`, `plan.check_indices`,
+    `plan.all_reduce`, `plan.reduce_scatter`, `plan.all_gather`, and `plan.if`
+    and `plan.for`, which hold lists of steps.
 
     The attribute `plan.owner` names a parameter, if the optimizer is sharded:
     only the rank that owns the parameter runs the step, or holds the variable.
@@ -41,6 +41,8 @@ def Plan_ComputeAttr : MPC_NamesAttr<Plan_Dialect, "Compute", "compute",
     "what a GPU's library computes products in">;
 def Plan_ConvKindAttr : MPC_NamesAttr<Plan_Dialect, "ConvKind", "conv",
     "which of its operands a convolution writes">;
+def Plan_AttentionKindAttr : MPC_NamesAttr<Plan_Dialect, "AttentionKind",
+    "attention_kind", "which part of an attention a step computes">;
 def Plan_FusedKindAttr : MPC_NamesAttr<Plan_Dialect, "FusedKind", "fused",
     "what a GPU's library does with a product">;
 
@@ -64,6 +66,8 @@ def Plan_ProductShapeAttr : Plan_RecordAttr<"ProductShape", "product_shape",
     "matrices of a product, and the tiles of the result">;
 def Plan_BatchAxesAttr : Plan_RecordAttr<"BatchAxes", "batch_axes",
     "batch of a product, with the strides between the matrices">;
+def Plan_AttentionShapeAttr : Plan_RecordAttr<"AttentionShape", "attention_shape",
+    "sizes of an attention, with the place of each operand in its buffer">;
 
 class Plan_Op<string mnemonic, list<Trait> traits = []>
     : Op<Plan_Dialect, mnemonic, traits>;

@@ -4,6 +4,7 @@
 #ifndef MPC_COMPILER_DIALECT_PLAN_PLANOPS_TD
 #define MPC_COMPILER_DIALECT_PLAN_PLANOPS_TD
 
+include "compiler/Dialect/Plan/PlanAttentionOps.td"
 include "compiler/Dialect/Plan/PlanPlacementOps.td"
 
 //===----------------------------------------------------------------------===//

@@ -21,6 +21,10 @@ struct AttrOf<ConvKind> {
   using Type = ConvKindAttr;
 };
 template <>
+struct AttrOf<AttentionKind> {
+  using Type = AttentionKindAttr;
+};
+template <>
 struct AttrOf<FusedKind> {
   using Type = FusedKindAttr;
 };
@@ -58,6 +62,8 @@ void readAttributes(mlir::Operation *op, Record &record) {
           value, llvm::cast<mlir::DenseI64ArrayAttr>(attribute).asArrayRef());
     } else if constexpr (std::is_enum_v<T>) {
       value = llvm::cast<typename AttrOf<T>::Type>(attribute).getValue();
+    } else if constexpr (std::is_same_v<T, std::optional<int64_t>>) {
+      value = llvm::cast<mlir::IntegerAttr>(attribute).getInt();
     } else if constexpr (runtime::IsOptional<T>::value) {
       if constexpr (runtime::IsRecord<typename T::value_type>::value)
         if (field.presence == runtime::Presence::Inlined)

@@ -210,6 +210,47 @@ TEST_F(PlanToJSONTest, ConvolutionsArrive) {
   EXPECT_EQ(conv.outChannels, 5);
 }
 
+TEST_F(PlanToJSONTest, AttentionArrives) {
+  auto plan = parse(R"(
+    plan.program @f attributes {arena_bytes = 16384 : i64} {
+      %p = plan.input "p" role data : memref<1x16x24xbf16>
+      %o = plan.arena at 0 : memref<1x16x8xbf16>
+      %do = plan.arena at 512 : memref<1x16x8xbf16>
+      %s = plan.arena at 1024 : memref<1x1x16xf32>
+      %dp = plan.arena at 2048 : memref<1x16x24xbf16>
+      plan.attention gradient query(%p : memref<1x16x24xbf16>)
+        key(%p : memref<1x16x24xbf16>) value(%p : memref<1x16x24xbf16>)
+        output(%o : memref<1x16x8xbf16>) statistics(%s : memref<1x1x16xf32>)
+        d_output(%do : memref<1x16x8xbf16>) d_query(%dp : memref<1x16x24xbf16>)
+        d_key(%dp : memref<1x16x24xbf16>) d_value(%dp : memref<1x16x24xbf16>)
+        shape <queries = 16, keys = 16, size = 8, columns = 8,
+               query_at = <token = 24>, key_at = <offset = 8, token = 24>,
+               value_at = <offset = 16, token = 24>, output_at = <token = 8>,
+               d_output_at = <token = 8>, d_query_at = <token = 24>,
+               d_key_at = <offset = 8, token = 24>,
+               d_value_at = <offset = 16, token = 24>>
+        {scale = 0.25 : f64, causal_offset = 0 : i64}
+      plan.output "dp" role output %dp : memref<1x16x24xbf16>
+    }
+  )",
+                    "nvptx64-nvidia-cuda");
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  const auto &step = plan->findFunction("f")->steps.front();
+  const auto &attention = std::get<mpc::runtime::AttentionStep>(step.op);
+  EXPECT_EQ(attention.kind, mpc::AttentionKind::Gradient);
+  EXPECT_EQ(attention.keys, 16);
+  EXPECT_EQ(attention.valueAt.offset, 16);
+  EXPECT_EQ(attention.dKeyAt.token, 24);
+  EXPECT_EQ(attention.scale, 0.25);
+  EXPECT_EQ(attention.causalOffset, 0);
+  EXPECT_EQ(attention.query, 0u);
+  EXPECT_EQ(attention.output, 1u);
+  EXPECT_EQ(attention.dOutput, 2u);
+  EXPECT_EQ(attention.statistics, 3u);
+  EXPECT_EQ(attention.dValue, 4u);
+  EXPECT_EQ(attention.bias, std::nullopt);
+}
+
 TEST_F(PlanToJSONTest, LoopsAndChecksArrive) {
   auto plan = parse(R"(
     plan.program @f attributes {arena_bytes = 256 : i64} {

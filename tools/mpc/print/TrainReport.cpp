@@ -168,6 +168,8 @@ static void countSteps(const std::vector<Step> &steps,
                    ? "product of a library"
                : std::holds_alternative<ConvStep>(step.op)
                    ? "convolution of a library"
+               : std::holds_alternative<AttentionStep>(step.op)
+                   ? "attention of a library"
                : std::holds_alternative<CopyStep>(step.op) ? "copy"
                : std::holds_alternative<CheckIndicesStep>(step.op)
                    ? "check"

@@ -21,11 +21,13 @@ template <typename Record>
 void addKeys(Keys &keys) {
   runtime::visitFields<Record>([&](const runtime::Field &field, auto member) {
     using T = std::decay_t<decltype(std::declval<Record>().*member)>;
-    if constexpr (runtime::IsOptional<T>::value) {
+    if constexpr (runtime::IsOptional<T>::value &&
+                  !std::is_same_v<T, std::optional<int64_t>>) {
       if constexpr (runtime::IsRecord<typename T::value_type>::value)
         if (field.presence == runtime::Presence::Inlined)
           addKeys<typename T::value_type>(keys);
     } else if constexpr (std::is_enum_v<T> || std::is_same_v<T, int64_t> ||
+                         std::is_same_v<T, std::optional<int64_t>> ||
                          std::is_same_v<T, bool> || std::is_same_v<T, double> ||
                          std::is_same_v<T, std::string> ||
                          std::is_same_v<T, std::vector<int64_t>>) {
@@ -79,6 +81,14 @@ TEST(StepAttributes, ProductsHaveRecords) {
       keys.erase(key);
   EXPECT_EQ(attributesBut<plan::MatMulOp>(
                 {"operandSegmentSizes", "epilogue", "fused", "shape", "axes"}),
+            keys);
+}
+
+TEST(StepAttributes, AttentionHasARecord) {
+  Keys keys = keysOf<runtime::AttentionStep>();
+  for (const std::string &key : keysOf<runtime::AttentionShape>())
+    keys.erase(key);
+  EXPECT_EQ(attributesBut<plan::AttentionOp>({"operandSegmentSizes", "shape"}),
             keys);
 }
 
