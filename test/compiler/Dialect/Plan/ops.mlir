@@ -32,36 +32,36 @@ plan.program @step attributes {arena_bytes = 131072 : i64} {
        in_spatial = array<i64: 8, 8>, out_spatial = array<i64: 8, 8>, kernel = array<i64: 3, 3>,
        strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>,
        pads_begin = array<i64: 1, 1>, pads_end = array<i64: 1, 1>}
-  %p = plan.arena : memref<2x16x72xbf16>
-  %dp = plan.arena : memref<2x16x72xbf16>
-  %o = plan.arena : memref<2x16x24xbf16>
-  %do = plan.arena : memref<2x16x24xbf16>
-  %s = plan.arena : memref<2x3x16xf32>
-  %mask = plan.arena : memref<16x16xf32>
-  // CHECK: plan.attention forward query(%[[P:.*]] : memref<2x16x72xbf16>) key(%[[P]] : memref<2x16x72xbf16>)
+  %heads = plan.arena : memref<2x16x72xbf16>
+  %dheads = plan.arena : memref<2x16x72xbf16>
+  %mixed = plan.arena : memref<2x16x24xbf16>
+  %dmixed = plan.arena : memref<2x16x24xbf16>
+  %stats = plan.arena : memref<2x3x16xf32>
+  %seen = plan.arena : memref<16x16xf32>
+  // CHECK: plan.attention forward query(%[[P:[0-9]+]] : memref<2x16x72xbf16>) key(%[[P]] : memref<2x16x72xbf16>)
   // CHECK-SAME: value(%[[P]] : memref<2x16x72xbf16>) bias(%{{.*}} : memref<16x16xf32>) output(%{{.*}} : memref<2x16x24xbf16>)
   // CHECK-SAME: statistics(%{{.*}} : memref<2x3x16xf32>) shape <batch = 2, heads = 3, key_heads = 3, queries = 16,
   // CHECK-SAME: keys = 16, size = 8, columns = 8, query_at = <batch = 1152, head = 8, token = 72>,
   // CHECK-SAME: key_at = <offset = 24, batch = 1152, head = 8, token = 72>
   // CHECK-SAME: bias_at = <query = 16, key = 1>> {scale = 3.500000e-01 : f64}
-  plan.attention forward query(%p : memref<2x16x72xbf16>)
-      key(%p : memref<2x16x72xbf16>) value(%p : memref<2x16x72xbf16>)
-      bias(%mask : memref<16x16xf32>)
-      output(%o : memref<2x16x24xbf16>) statistics(%s : memref<2x3x16xf32>)
+  plan.attention forward query(%heads : memref<2x16x72xbf16>)
+      key(%heads : memref<2x16x72xbf16>) value(%heads : memref<2x16x72xbf16>)
+      bias(%seen : memref<16x16xf32>)
+      output(%mixed : memref<2x16x24xbf16>) statistics(%stats : memref<2x3x16xf32>)
       shape <batch = 2, heads = 3, key_heads = 3, queries = 16, keys = 16, size = 8, columns = 8,
              query_at = <batch = 1152, head = 8, token = 72>,
              key_at = <offset = 24, batch = 1152, head = 8, token = 72>,
              value_at = <offset = 48, batch = 1152, head = 8, token = 72>,
              output_at = <batch = 384, head = 8, token = 24>,
              bias_at = <query = 16, key = 1>> {scale = 0.35 : f64}
-  // CHECK: plan.attention gradient query({{.*}} d_output({{.*}} d_query(%[[DP:.*]] : memref<2x16x72xbf16>)
+  // CHECK: plan.attention gradient query({{.*}} d_output({{.*}} d_query(%[[DP:[0-9]+]] : memref<2x16x72xbf16>)
   // CHECK-SAME: d_key(%[[DP]] : memref<2x16x72xbf16>) d_value(%[[DP]] : memref<2x16x72xbf16>)
   // CHECK-SAME: d_value_at = <offset = 48, batch = 1152, head = 8, token = 72>> {causal_offset = 0 : i64, scale = 3.500000e-01 : f64}
-  plan.attention gradient query(%p : memref<2x16x72xbf16>)
-      key(%p : memref<2x16x72xbf16>) value(%p : memref<2x16x72xbf16>)
-      output(%o : memref<2x16x24xbf16>) statistics(%s : memref<2x3x16xf32>)
-      d_output(%do : memref<2x16x24xbf16>) d_query(%dp : memref<2x16x72xbf16>)
-      d_key(%dp : memref<2x16x72xbf16>) d_value(%dp : memref<2x16x72xbf16>)
+  plan.attention gradient query(%heads : memref<2x16x72xbf16>)
+      key(%heads : memref<2x16x72xbf16>) value(%heads : memref<2x16x72xbf16>)
+      output(%mixed : memref<2x16x24xbf16>) statistics(%stats : memref<2x3x16xf32>)
+      d_output(%dmixed : memref<2x16x24xbf16>) d_query(%dheads : memref<2x16x72xbf16>)
+      d_key(%dheads : memref<2x16x72xbf16>) d_value(%dheads : memref<2x16x72xbf16>)
       shape <batch = 2, heads = 3, key_heads = 3, queries = 16, keys = 16, size = 8, columns = 8,
              query_at = <batch = 1152, head = 8, token = 72>,
              key_at = <offset = 24, batch = 1152, head = 8, token = 72>,
