@@ -4,6 +4,9 @@
 #include "test/emulator/cuda/Hooks.h"
 #include "test/emulator/cudnn/Descriptor.h"
 
+#include <cstdlib>
+#include <dlfcn.h>
+
 using namespace mpc::emulator;
 
 namespace {
@@ -49,28 +52,68 @@ std::string describe(const Convolution &conv) {
          " groups=" + std::to_string(conv.groups());
 }
 
-DNNResult execute(Handle &handle, const Descriptor &plan,
-                  const Descriptor &pack) {
+std::string describe(const Descriptor &plan) {
+  return plan.isGraph()
+             ? "graph of " + std::to_string(plan.graph.operations.size()) +
+                   " operations"
+             : describe(plan.conv);
+}
+
+/// The real library loads NVRTC by its bare name. The loader finds it in the
+/// process, or in its own folders.
+DNNResult loadCompiler() {
+  if (dlopen("libnvrtc.so.13", RTLD_NOW | RTLD_LOCAL))
+    return {};
+  return {CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING,
+          "libnvrtc.so.13 == nullptr"};
+}
+
+/// The addresses of a variant pack by the numbers of the tensors.
+std::map<int64_t, void *> addressesOf(const Descriptor &pack) {
   auto ids = pack.values<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   auto pointers = pack.values<void *>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+  std::map<int64_t, void *> addresses;
+  for (size_t i = 0; i < ids.size(); ++i)
+    addresses[ids[i]] = pointers[i];
+  return addresses;
+}
+
+/// Checks the address of a tensor in memory, and adds its access.
+DNNResult check(const ConvTensor &tensor,
+                const std::map<int64_t, void *> &addresses,
+                std::vector<Access> &accesses) {
+  auto found = addresses.find(tensor.id);
+  if (found == addresses.end() || !found->second)
+    return {CUDNN_STATUS_BAD_PARAM_NULL_POINTER,
+            "no pointer for tensor " + std::to_string(tensor.id)};
+  if (reinterpret_cast<uintptr_t>(found->second) %
+      static_cast<uint64_t>(tensor.alignment))
+    return {CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER,
+            "tensor " + std::to_string(tensor.id)};
+  accesses.push_back({found->second, tensor.bytes()});
+  return {};
+}
+
+DNNResult execute(Handle &handle, const Descriptor &plan,
+                  const Descriptor &pack) {
   const Convolution &conv = plan.conv;
+  const OperationGraph &graph = plan.graph;
+  const std::map<int64_t, void *> addresses = addressesOf(pack);
   std::vector<Access> accesses;
-  void *operands[3] = {};
-  unsigned at = 0;
-  for (const ConvTensor *tensor : {&conv.x, &conv.w, &conv.y}) {
-    for (size_t i = 0; i < ids.size(); ++i)
-      if (ids[i] == tensor->id)
-        operands[at] = pointers[i];
-    if (!operands[at])
-      return {CUDNN_STATUS_BAD_PARAM_NULL_POINTER,
-              "no pointer for tensor " + std::to_string(tensor->id)};
-    if (reinterpret_cast<uintptr_t>(operands[at]) %
-        static_cast<uint64_t>(tensor->alignment))
-      return {CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER,
-              "tensor " + std::to_string(tensor->id)};
-    accesses.push_back({operands[at], tensor->bytes()});
-    ++at;
+  std::vector<ConvTensor> tensors;
+  if (plan.isGraph()) {
+    for (const auto &[id, tensor] : graph.listMemory())
+      tensors.push_back(tensor);
+    for (const auto &[id, tensor] : graph.listValues())
+      if (!addresses.count(id))
+        return {CUDNN_STATUS_BAD_PARAM_NULL_POINTER,
+                "no pointer for number " + std::to_string(id)};
+  } else {
+    tensors = {conv.x, conv.w, conv.y};
   }
+  for (const ConvTensor &tensor : tensors)
+    if (DNNResult result = check(tensor, addresses, accesses); result.status)
+      return result;
   void *workspace = nullptr;
   auto scratch = static_cast<size_t>(plan.workspaceBytes);
   if (pack.has(CUDNN_ATTR_VARIANT_PACK_WORKSPACE))
@@ -79,12 +122,24 @@ DNNResult execute(Handle &handle, const Descriptor &plan,
     return {CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "no workspace"};
   if (scratch)
     accesses.push_back({workspace, scratch});
-  CUresult result =
-      enqueueWork(handle.stream, "cudnn " + describe(conv), accesses, [=] {
+  // Numbers passed by value are read now, tensors when the work runs.
+  std::map<int64_t, std::array<uint8_t, 8>> numbers;
+  for (const auto &[id, tensor] : graph.listValues())
+    std::memcpy(numbers[id].data(), addresses.at(id), tensor.elementBytes());
+  CUresult result = enqueueWork(
+      handle.stream, "cudnn " + describe(plan), accesses,
+      [=, isGraph = plan.isGraph(), isOrdered = plan.isOrdered]() mutable {
         // The workspace's contents are lost.
         if (scratch)
           std::memset(workspace, 0xff, scratch);
-        convolve(conv, operands[0], operands[1], operands[2]);
+        std::map<int64_t, void *> bound = addresses;
+        for (auto &[id, number] : numbers)
+          bound[id] = number.data();
+        if (isGraph)
+          execute(graph, bound, isOrdered);
+        else
+          convolve(conv, bound.at(conv.x.id), bound.at(conv.w.id),
+                   bound.at(conv.y.id));
         return CUDA_SUCCESS;
       });
   if (result)
@@ -97,7 +152,15 @@ DNNResult execute(Handle &handle, const Descriptor &plan,
 
 extern "C" {
 
-MPC_EXPORT size_t cudnnGetVersion() { return 91900; }
+MPC_EXPORT size_t cudnnGetVersion() {
+  const char *text = std::getenv("MPC_EMULATOR_DNN");
+  return text ? static_cast<size_t>(std::atol(text)) : 91900;
+}
+
+MPC_EXPORT size_t cudnnGetCudartVersion() {
+  const char *text = std::getenv("MPC_EMULATOR_CUDART");
+  return text ? static_cast<size_t>(std::atol(text)) : 13000;
+}
 
 MPC_EXPORT const char *cudnnGetErrorString(cudnnStatus_t status) {
   if (status == CUDNN_STATUS_SUCCESS)
@@ -160,6 +223,14 @@ MPC_EXPORT cudnnStatus_t cudnnBackendCreateDescriptor(
         case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
         case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR:
         case CUDNN_BACKEND_TENSOR_DESCRIPTOR:
+        case CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR:
+        case CUDNN_BACKEND_POINTWISE_DESCRIPTOR:
+        case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
+        case CUDNN_BACKEND_MATMUL_DESCRIPTOR:
+        case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR:
+        case CUDNN_BACKEND_REDUCTION_DESCRIPTOR:
+        case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR:
+        case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
           *handle = new DescriptorHandle{std::make_shared<Descriptor>(type)};
           return {};
         }
@@ -177,8 +248,14 @@ cudnnBackendDestroyDescriptor(DescriptorHandle *handle) {
 
 MPC_EXPORT cudnnStatus_t cudnnBackendFinalize(DescriptorHandle *handle) {
   return call("cudnnBackendFinalize",
-              "type=" + std::to_string(handle->descriptor->type),
-              [&] { return handle->descriptor->finalize(); });
+              "type=" + std::to_string(handle->descriptor->type), [&] {
+                Descriptor &descriptor = *handle->descriptor;
+                DNNResult result = descriptor.finalize();
+                if (!result.status && descriptor.isGraph() &&
+                    descriptor.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
+                  result = loadCompiler();
+                return result;
+              });
 }
 
 MPC_EXPORT cudnnStatus_t cudnnBackendSetAttribute(
@@ -203,8 +280,7 @@ MPC_EXPORT cudnnStatus_t cudnnBackendExecute(Handle *handle,
                                              DescriptorHandle *plan,
                                              DescriptorHandle *pack) {
   return call(
-      "cudnnBackendExecute", describe(plan->descriptor->conv),
-      [&]() -> DNNResult {
+      "cudnnBackendExecute", describe(*plan->descriptor), [&]() -> DNNResult {
         if (!plan->descriptor->isFinalized || !pack->descriptor->isFinalized)
           return {CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "plan or variant pack"};
         return execute(*handle, *plan->descriptor, *pack->descriptor);

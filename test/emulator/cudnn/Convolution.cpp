@@ -18,6 +18,8 @@ static Element elementOf(cudnnDataType_t type) {
   case CUDNN_DATA_BFLOAT16:
     return Element::BF16;
   case CUDNN_DATA_FLOAT:
+  case CUDNN_DATA_INT32:
+  case CUDNN_DATA_BOOLEAN:
     break;
   }
   return Element::F32;
@@ -25,11 +27,22 @@ static Element elementOf(cudnnDataType_t type) {
 
 size_t ConvTensor::elementBytes() const { return sizeOf(elementOf(type)); }
 
-size_t ConvTensor::bytes() const {
+int64_t ConvTensor::elements() const {
+  int64_t count = 1;
+  for (int64_t extent : dims)
+    count *= extent;
+  return count;
+}
+
+int64_t ConvTensor::reach() const {
   int64_t last = 0;
   for (size_t i = 0; i < dims.size(); ++i)
     last += (dims[i] - 1) * strides[i];
-  return static_cast<size_t>(last + 1) * elementBytes();
+  return last + 1;
+}
+
+size_t ConvTensor::bytes() const {
+  return static_cast<size_t>(reach()) * elementBytes();
 }
 
 //===----------------------------------------------------------------------===//

@@ -20,7 +20,9 @@ struct ConvTensor {
   int64_t alignment = 1;
 
   size_t elementBytes() const;
-  size_t bytes() const; ///< from the first to the last element
+  int64_t elements() const;
+  int64_t reach() const; ///< elements from the first to the last
+  size_t bytes() const;  ///< from the first to the last element
 };
 
 struct Convolution {

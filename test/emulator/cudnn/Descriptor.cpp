@@ -1,120 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/emulator/cudnn/Descriptor.h"
 
+#include "test/emulator/cudnn/Schema.h"
+
 #include <algorithm>
 #include <cstdlib>
 
 using namespace mpc::emulator;
 
-//===----------------------------------------------------------------------===//
-// Known attributes
-//===----------------------------------------------------------------------===//
-
 namespace {
 
-struct Schema {
-  int name;
-  cudnnBackendAttributeType_t type;
-  int64_t mostValues;
-  bool isRequired;
-  int referent = 0; ///< the type of the referenced descriptor
-};
-
-constexpr int64_t kMostDims = 8;
-
-const std::vector<Schema> &schemaOf(cudnnBackendDescriptorType_t type) {
-  static const std::vector<Schema> tensor = {
-      {CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, true},
-      {CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, true},
-      {CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, kMostDims, true},
-      {CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, kMostDims, true},
-      {CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, true}};
-  static const std::vector<Schema> convolution = {
-      {CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, true},
-      {CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, true},
-      {CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, kMostDims, true},
-      {CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, kMostDims,
-       true},
-      {CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, kMostDims, true},
-      {CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, kMostDims, true},
-      {CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, true}};
-  static const std::vector<Schema> graph = {
-      {CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, true},
-      {CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 64, true}};
-  static const std::vector<Schema> heuristic = {
-      {CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, true},
-      {CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-       true, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR}};
-  static const std::vector<Schema> plan = {
-      {CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, false},
-      {CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-       1, true, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR}};
-  static const std::vector<Schema> variantPack = {
-      {CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 64, true},
-      {CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 64, true},
-      {CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, false}};
-  static const std::vector<Schema> none;
-  auto operation = [](int first) {
-    std::vector<Schema> schema = {{first, CUDNN_TYPE_FLOAT, 1, true},
-                                  {first + 1, CUDNN_TYPE_FLOAT, 1, true},
-                                  {first + 2, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-                                   true, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR}};
-    for (int name = first + 3; name < first + 6; ++name)
-      schema.push_back({name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, true,
-                        CUDNN_BACKEND_TENSOR_DESCRIPTOR});
-    return schema;
-  };
-  static const std::vector<Schema> forward =
-      operation(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA);
-  static const std::vector<Schema> backwardData =
-      operation(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA);
-  static const std::vector<Schema> backwardFilter =
-      operation(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA);
-  switch (type) {
-  case CUDNN_BACKEND_TENSOR_DESCRIPTOR:
-    return tensor;
-  case CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR:
-    return convolution;
-  case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
-    return forward;
-  case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
-    return backwardData;
-  case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
-    return backwardFilter;
-  case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
-    return graph;
-  case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
-    return heuristic;
-  case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
-    return plan;
-  case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR:
-    return variantPack;
-  case CUDNN_BACKEND_ENGINE_DESCRIPTOR:
-  case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR:
-    return none; // set by the library
-  }
-  return none;
-}
-
-size_t bytesOf(cudnnBackendAttributeType_t type) {
-  switch (type) {
-  case CUDNN_TYPE_DATA_TYPE:
-  case CUDNN_TYPE_FLOAT:
-  case CUDNN_TYPE_CONVOLUTION_MODE:
-  case CUDNN_TYPE_HEUR_MODE:
-  case CUDNN_TYPE_NUMERICAL_NOTE:
-    return 4;
-  default:
-    return 8;
-  }
-}
+/// The engine of graphs that programs may name, and its kernel that adds up
+/// gradients in one order.
+constexpr int64_t kNamedEngine = 5, kOrderedKernel = 31;
 
 bool isKnown(int type) {
   return type == CUDNN_DATA_FLOAT || type == CUDNN_DATA_DOUBLE ||
-         type == CUDNN_DATA_HALF || type == CUDNN_DATA_BFLOAT16;
+         type == CUDNN_DATA_HALF || type == CUDNN_DATA_BFLOAT16 ||
+         type == CUDNN_DATA_INT32 || type == CUDNN_DATA_BOOLEAN;
 }
 
-bool isOperation(const Descriptor &descriptor) {
+bool isGraphOperation(const Descriptor &descriptor) {
+  return descriptor.type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR ||
+         descriptor.type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR ||
+         descriptor.type == CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR ||
+         descriptor.type == CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR;
+}
+
+bool isConvolution(const Descriptor &descriptor) {
   return descriptor.type >=
              CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR &&
          descriptor.type <=
@@ -161,7 +74,9 @@ DNNResult Descriptor::set(cudnnBackendAttributeName_t name,
       const std::shared_ptr<Descriptor> &each = handles[i]->descriptor;
       if (!each->isFinalized)
         return {CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, which};
-      if (known->referent ? each->type != known->referent : !isOperation(*each))
+      if (known->referent != kAnyOperation
+              ? each->type != known->referent
+              : !isConvolution(*each) && !isGraphOperation(*each))
         return {CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, which};
       attribute.descriptors.push_back(each);
     }
@@ -187,6 +102,11 @@ DNNResult Descriptor::finalizeTensor() {
   for (size_t i = 0; i < tensor.dims.size(); ++i)
     if (tensor.dims[i] < 1 || tensor.strides[i] < 1)
       return {CUDNN_STATUS_BAD_PARAM, "tensor: an extent or stride below 1"};
+  auto flag = [&](int name) { return has(name) && value<uint8_t>(name) != 0; };
+  tensor.isVirtual = flag(CUDNN_ATTR_TENSOR_IS_VIRTUAL);
+  tensor.isByValue = flag(CUDNN_ATTR_TENSOR_IS_BY_VALUE);
+  if (tensor.isVirtual && tensor.isByValue)
+    return {CUDNN_STATUS_BAD_PARAM, "tensor: virtual and passed by value"};
   if (tensor.alignment < 1 || (tensor.alignment & (tensor.alignment - 1)))
     return {CUDNN_STATUS_BAD_PARAM, "tensor: alignment"};
   return {};
@@ -258,6 +178,103 @@ DNNResult Descriptor::finalizeOperation() {
   return {};
 }
 
+/// Collects an operation of a graph from its description and its tensors.
+DNNResult Descriptor::finalizeGraphOperation() {
+  auto add = [&](int name) {
+    if (has(name))
+      operation.operands.push_back(descriptor(name).tensor);
+  };
+  switch (type) {
+  case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR: {
+    const Descriptor &described = descriptor(CUDNN_ATTR_OPERATION_MATMUL_DESC);
+    operation.kind = GraphOperation::MatMul;
+    operation.compute =
+        described.value<cudnnDataType_t>(CUDNN_ATTR_MATMUL_COMP_TYPE);
+    add(CUDNN_ATTR_OPERATION_MATMUL_ADESC);
+    add(CUDNN_ATTR_OPERATION_MATMUL_BDESC);
+    operation.result = descriptor(CUDNN_ATTR_OPERATION_MATMUL_CDESC).tensor;
+    break;
+  }
+  case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR: {
+    const Descriptor &described =
+        descriptor(CUDNN_ATTR_OPERATION_REDUCTION_DESC);
+    operation.kind = GraphOperation::Reduction;
+    operation.mode = described.value<int>(CUDNN_ATTR_REDUCTION_OPERATOR);
+    operation.compute =
+        described.value<cudnnDataType_t>(CUDNN_ATTR_REDUCTION_COMP_TYPE);
+    add(CUDNN_ATTR_OPERATION_REDUCTION_XDESC);
+    operation.result = descriptor(CUDNN_ATTR_OPERATION_REDUCTION_YDESC).tensor;
+    break;
+  }
+  case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
+    operation.kind = GraphOperation::Reshape;
+    add(CUDNN_ATTR_OPERATION_RESHAPE_XDESC);
+    operation.result = descriptor(CUDNN_ATTR_OPERATION_RESHAPE_YDESC).tensor;
+    break;
+  default: {
+    const Descriptor &described =
+        descriptor(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+    operation.kind = GraphOperation::Pointwise;
+    operation.mode = described.value<int>(CUDNN_ATTR_POINTWISE_MODE);
+    operation.compute =
+        described.value<cudnnDataType_t>(CUDNN_ATTR_POINTWISE_MATH_PREC);
+    if (described.has(CUDNN_ATTR_POINTWISE_AXIS))
+      operation.axis = described.value<int64_t>(CUDNN_ATTR_POINTWISE_AXIS);
+    add(CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
+    add(CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
+    add(CUDNN_ATTR_OPERATION_POINTWISE_TDESC);
+    operation.result = descriptor(CUDNN_ATTR_OPERATION_POINTWISE_YDESC).tensor;
+  }
+  }
+  return {};
+}
+
+DNNResult Descriptor::finalizeGraph() {
+  const auto &operations =
+      attributes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).descriptors;
+  if (operations.size() == 1 && isConvolution(*operations.front())) {
+    conv = operations.front()->conv;
+    return {};
+  }
+  for (const std::shared_ptr<Descriptor> &each : operations) {
+    if (!isGraphOperation(*each))
+      return {CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN,
+              "a graph of convolutions and other operations"};
+    graph.operations.push_back(each->operation);
+  }
+  if (std::string fault = findFault(graph); !fault.empty())
+    return {CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, fault};
+  return {};
+}
+
+/// An engine that the program names. Only graphs have one here, engine 5.
+DNNResult Descriptor::finalizeEngine() {
+  graph = descriptor(CUDNN_ATTR_ENGINE_OPERATION_GRAPH).graph;
+  engineIndex = value<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+  notes = {CUDNN_NUMERICAL_NOTE_TENSOR_CORE};
+  if (!isGraph() || engineIndex != kNamedEngine)
+    return {CUDNN_STATUS_NOT_SUPPORTED, "no engine of this number"};
+  return {};
+}
+
+/// The named engine adds up gradients in one order only with kernel 31.
+DNNResult Descriptor::finalizeConfig() {
+  const Descriptor &engine = descriptor(CUDNN_ATTR_ENGINECFG_ENGINE);
+  graph = engine.graph;
+  notes = engine.notes;
+  engineIndex = engine.engineIndex;
+  isOrdered = false;
+  if (!has(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES))
+    return {};
+  for (const auto &choice :
+       attributes.at(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES).descriptors)
+    isOrdered |= choice->value<int>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE) ==
+                     CUDNN_KNOB_TYPE_KERNEL_CFG &&
+                 choice->value<int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE) ==
+                     kOrderedKernel;
+  return {};
+}
+
 DNNResult Descriptor::finalizeVariantPack() {
   if (attributes.at(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS).count !=
       attributes.at(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS).count)
@@ -281,20 +298,20 @@ DNNResult Descriptor::finalize() {
     result = finalizeConvolution();
     break;
   case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
-    if (attributes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).count != 1)
-      result = {CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN,
-                "a graph of several operations"};
-    conv = descriptor(CUDNN_ATTR_OPERATIONGRAPH_OPS).conv;
+    result = finalizeGraph();
     break;
   case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
     conv = descriptor(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH).conv;
-    if (const char *reason = checkSupport(conv))
+    graph = descriptor(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH).graph;
+    if (const char *reason = isGraph() ? nullptr : checkSupport(conv))
       result = {CUDNN_STATUS_NOT_SUPPORTED, reason};
     break;
   case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR: {
     const Descriptor &config =
         descriptor(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
     conv = config.conv;
+    graph = config.graph;
+    isOrdered = config.isOrdered;
     workspaceBytes = config.workspaceBytes;
     break;
   }
@@ -302,11 +319,19 @@ DNNResult Descriptor::finalize() {
     result = finalizeVariantPack();
     break;
   case CUDNN_BACKEND_ENGINE_DESCRIPTOR:
-  case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR:
-    result = {CUDNN_STATUS_NOT_SUPPORTED, "engines come from a heuristic"};
+    result = finalizeEngine();
     break;
+  case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR:
+    result = finalizeConfig();
+    break;
+  case CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR:
+  case CUDNN_BACKEND_POINTWISE_DESCRIPTOR:
+  case CUDNN_BACKEND_MATMUL_DESCRIPTOR:
+  case CUDNN_BACKEND_REDUCTION_DESCRIPTOR:
+    break; // findFault checks them with the operation
   default:
-    result = finalizeOperation();
+    result = isGraphOperation(*this) ? finalizeGraphOperation()
+                                     : finalizeOperation();
   }
   isFinalized = result.status == CUDNN_STATUS_SUCCESS;
   return result;
@@ -330,7 +355,17 @@ DNNResult Descriptor::getResults(int64_t requested, int64_t *count,
                                  void **values) {
   constexpr int64_t kUsefulWorkspace = 1 << 20;
   std::vector<std::pair<std::vector<int>, int64_t>> engines;
-  if (value<int>(CUDNN_ATTR_ENGINEHEUR_MODE) != CUDNN_HEUR_MODE_FALLBACK) {
+  if (isGraph()) {
+    // The first engine for a gradient adds it up in any order. As in the real
+    // library, no note says so.
+    const int64_t ordered = graph.scoreBytes();
+    if (value<int>(CUDNN_ATTR_ENGINEHEUR_MODE) != CUDNN_HEUR_MODE_FALLBACK) {
+      if (ordered > 0)
+        engines.push_back({{CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, 128});
+      engines.push_back({{CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, ordered + 256});
+    }
+  } else if (value<int>(CUDNN_ATTR_ENGINEHEUR_MODE) !=
+             CUDNN_HEUR_MODE_FALLBACK) {
     engines.push_back(
         {{CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, CUDNN_NUMERICAL_NOTE_WINOGRAD},
          0});
@@ -357,7 +392,10 @@ DNNResult Descriptor::getResults(int64_t requested, int64_t *count,
       return {CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, "engine configurations"};
     Descriptor &config = *handle->descriptor;
     config.conv = conv;
-    config.conv.roundsToTF32 = conv.x.type == CUDNN_DATA_FLOAT && isToRound(i);
+    config.graph = graph;
+    config.isOrdered = !isGraph() || i + 1 == all;
+    config.conv.roundsToTF32 =
+        !isGraph() && conv.x.type == CUDNN_DATA_FLOAT && isToRound(i);
     config.notes = engines[static_cast<size_t>(i)].first;
     config.engineIndex = i;
     config.workspaceBytes = engines[static_cast<size_t>(i)].second;
@@ -385,6 +423,7 @@ DNNResult Descriptor::get(cudnnBackendAttributeName_t name,
     if (!handle || handle->descriptor->type != CUDNN_BACKEND_ENGINE_DESCRIPTOR)
       return {CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, "engine"};
     handle->descriptor->conv = conv;
+    handle->descriptor->graph = graph;
     handle->descriptor->notes = notes;
     handle->descriptor->engineIndex = engineIndex;
     handle->descriptor->isFinalized = true;

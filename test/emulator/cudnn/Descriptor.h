@@ -5,7 +5,7 @@
 #ifndef MPC_TEST_EMULATOR_CUDNN_DESCRIPTOR_H
 #define MPC_TEST_EMULATOR_CUDNN_DESCRIPTOR_H
 
-#include "test/emulator/cudnn/Convolution.h"
+#include "test/emulator/cudnn/Graph.h"
 
 #include <cstring>
 #include <map>
@@ -35,7 +35,11 @@ struct Descriptor {
   // Values computed from the attributes by finalizing.
   Convolution
       conv; ///< valid for operations, graphs, engines, configurations, plans
-  ConvTensor tensor;          ///< valid for a tensor
+  OperationGraph graph;     ///< like `conv`; empty for a convolution
+  GraphOperation operation; ///< valid for an operation that is no convolution
+  GraphTensor tensor;       ///< valid for a tensor
+  /// True if a configuration or a plan adds up gradients in one order.
+  bool isOrdered = true;
   std::vector<int> notes;     ///< valid for an engine, a configuration
   int64_t engineIndex = 0;    ///< valid for an engine, a configuration
   int64_t workspaceBytes = 0; ///< valid for a configuration, a plan
@@ -51,6 +55,7 @@ struct Descriptor {
                 int64_t *count, void *values);
 
   bool has(int name) const { return attributes.count(name); }
+  bool isGraph() const { return !graph.operations.empty(); }
   template <class T>
   std::vector<T> values(int name) const {
     const Attribute &attribute = attributes.at(name);
@@ -70,6 +75,10 @@ private:
   DNNResult finalizeTensor();
   DNNResult finalizeConvolution();
   DNNResult finalizeOperation();
+  DNNResult finalizeGraphOperation();
+  DNNResult finalizeGraph();
+  DNNResult finalizeEngine();
+  DNNResult finalizeConfig();
   DNNResult finalizeVariantPack();
   DNNResult getResults(int64_t requested, int64_t *count, void **values);
 };
