@@ -2,15 +2,18 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/DNN.h"
+
+#include "runtime/cuda/DNNPlan.h"
 #include "runtime/cuda/SharedLibrary.h"
 
 namespace mpc::runtime::cuda {
 
-StatusOr<std::unique_ptr<DNN>> DNN::open(Stream stream, Workspace &workspace) {
+StatusOr<std::unique_ptr<DNN>> DNN::open(Stream stream, Workspace &workspace,
+                                         int capability) {
   StatusOr<SharedLibrary> library = SharedLibrary::open(kDNNNames, "cuDNN 9");
   if (!library.ok())
     return library.status();
-  std::unique_ptr<DNN> dnn(new DNN(stream, workspace));
+  std::unique_ptr<DNN> dnn(new DNN(stream, workspace, capability));
 #define MPC_CUDA_FIND(result, member, symbol, ...)                             \
   if (Status status = library->find(#symbol, dnn->call.member); !status.ok())  \
     return status;
@@ -26,6 +29,7 @@ StatusOr<std::unique_ptr<DNN>> DNN::open(Stream stream, Workspace &workspace) {
 }
 
 DNN::~DNN() {
+  plans.clear();
   if (handle)
     (void)call.destroy(handle);
 }

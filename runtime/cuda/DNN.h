@@ -21,11 +21,14 @@ struct ConvAddresses {
   DeviceOperand x, w, y;
 };
 
+class DNNPlan;
+
 class DNN {
 public:
-  /// Loads the library and creates a handle that works on `stream`.
-  static StatusOr<std::unique_ptr<DNN>> open(Stream stream,
-                                             Workspace &workspace);
+  /// Loads the library and creates a handle that works on `stream` of a GPU of
+  /// compute capability `capability`: 90 for sm_90.
+  static StatusOr<std::unique_ptr<DNN>>
+  open(Stream stream, Workspace &workspace, int capability);
   ~DNN();
 
   /// Chooses an engine for a step. All runs of the step use this engine.
@@ -39,14 +42,13 @@ public:
   DNNHandle handle = nullptr;
   const Stream stream;
   Workspace &workspace;
-  /// Results of running plans on test data (DNNProbe.h): true if the plan
-  /// computes in float32. The key describes the convolution, cuDNN's engine and
-  /// its proposal.
-  std::map<std::string, bool> keepsBits;
+  const int capability;
+  /// The plans so far by the keys of their graphs.
+  std::map<std::string, std::shared_ptr<const DNNPlan>> plans;
 
 private:
-  DNN(Stream stream, Workspace &workspace)
-      : stream(stream), workspace(workspace) {}
+  DNN(Stream stream, Workspace &workspace, int capability)
+      : stream(stream), workspace(workspace), capability(capability) {}
 };
 
 /// A descriptor of cuDNN. Keeps the first failure until `finalize`, so callers

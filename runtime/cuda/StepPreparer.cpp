@@ -134,6 +134,7 @@ private:
     return {function.buffers[*index].type, buffers[*index]};
   }
   Status allowSharedMemory(Kernel kernel, const LaunchStep &step);
+  Status openDNN();
   Prepared prepareUnfused(const MatMulStep &step);
 
   StepResources use;
@@ -244,14 +245,20 @@ Prepared CUDAStepPreparer::prepareUnfused(const MatMulStep &step) {
       std::make_unique<Sequence>(std::move(steps)));
 }
 
+Status CUDAStepPreparer::openDNN() {
+  if (use.dnn)
+    return Status();
+  StatusOr<std::unique_ptr<DNN>> opened =
+      DNN::open(use.stream, use.workspace, 10 * use.gpu.major + use.gpu.minor);
+  if (!opened.ok())
+    return opened.status();
+  use.dnn = std::move(*opened);
+  return Status();
+}
+
 Prepared CUDAStepPreparer::prepare(const ConvStep &step) {
-  if (!use.dnn) {
-    StatusOr<std::unique_ptr<DNN>> opened =
-        DNN::open(use.stream, use.workspace);
-    if (!opened.ok())
-      return opened.status();
-    use.dnn = std::move(*opened);
-  }
+  if (Status status = openDNN(); !status.ok())
+    return status;
   return use.dnn->prepare(step,
                           {operand(step.x), operand(step.w), operand(step.y)});
 }

@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/DNN.h"
 #include "test/runtime/cuda/CountedWorkspace.h"
+#include "test/runtime/cuda/DescribedGPU.h"
 
 #include <cstdlib>
 #include <gtest/gtest.h>
@@ -19,41 +20,17 @@ extern "C" const char *__asan_default_options() { return "detect_leaks=0"; }
 
 namespace {
 
-/// The properties that cuDNN asks of a GPU, with the differences between two
-/// GPUs.
-std::string describeGPU(int version, int processors, int sharedBytes) {
-  return R"({"cudaDeviceId":0,"deviceName":"test","driverVer":13000,)"
-         R"("isTccDriver":0,"l2CacheSize":41943040,"maxCtasPerSM":32,)"
-         R"("maxRegistersPerSM":65536,"maxSharedMemoryPerBlock":49152,)"
-         R"("maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,)"
-         R"("memClockRateKHz":1593000,"pciDeviceId":0,"regsPerBlock":65536,)"
-         R"("reservedSharedMemoryPerBlock":1024,"smClockRateKHz":1410000,)"
-         R"("supportCoopLaunch":1,"totalGlobalMem":80000000000,)"
-         R"("warpSize":32,"maxBlockSize":[1024,1024,64],)"
-         R"("maxGridSize":[2147483647,65535,65535],"deviceVer":)" +
-         std::to_string(version) + R"(,"multiProcessorCount":)" +
-         std::to_string(processors) + R"(,"maxSharedMemoryPerBlockOptin":)" +
-         std::to_string(sharedBytes) + "}";
-}
+constexpr test::DescribedGPU kGPUs[] = {test::kSM80, test::kSM90};
 
-struct GPUCase {
-  const char *name;
-  int version, processors, sharedBytes;
-};
-constexpr GPUCase kGPUs[] = {{"sm80", 800, 108, 166912},
-                             {"sm90", 900, 132, 232448}};
-
-class DNNEngines : public testing::TestWithParam<GPUCase> {
+class DNNEngines : public testing::TestWithParam<test::DescribedGPU> {
 protected:
   void SetUp() override {
     if (std::string_view(MPC_TEST_DEVICELESS_FOLDER).empty())
       GTEST_SKIP() << "this machine has no libcudnn.so.9";
-    const GPUCase &gpu = GetParam();
-    setenv("MPC_TEST_DNN_GPU",
-           describeGPU(gpu.version, gpu.processors, gpu.sharedBytes).c_str(),
-           1);
+    const test::DescribedGPU &gpu = GetParam();
+    setenv("MPC_TEST_DNN_GPU", gpu.describe().c_str(), 1);
     setenv("MPC_CUDA_LIBRARY_PATH", MPC_TEST_DEVICELESS_FOLDER, 1);
-    auto opened = DNN::open(nullptr, counted.get());
+    auto opened = DNN::open(nullptr, counted.get(), gpu.capability);
     unsetenv("MPC_CUDA_LIBRARY_PATH");
     ASSERT_TRUE(opened.ok()) << opened.status().message();
     dnn = std::move(*opened);
@@ -212,9 +189,10 @@ TEST_P(DNNEngines, convolveWithUnevenPadding) {
   expectEngines(step, DType::F32);
 }
 
-INSTANTIATE_TEST_SUITE_P(, DNNEngines, testing::ValuesIn(kGPUs),
-                         [](const testing::TestParamInfo<GPUCase> &info) {
-                           return info.param.name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    , DNNEngines, testing::ValuesIn(kGPUs),
+    [](const testing::TestParamInfo<test::DescribedGPU> &info) {
+      return info.param.name;
+    });
 
 } // namespace

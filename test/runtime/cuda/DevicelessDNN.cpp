@@ -20,6 +20,7 @@ namespace {
 // Attributes and a type of descriptor that the runtime does not use.
 constexpr auto kHeuristicDevice = static_cast<DNNAttribute>(204);
 constexpr auto kPlanDevice = static_cast<DNNAttribute>(407);
+constexpr auto kEngineDevice = static_cast<DNNAttribute>(1307);
 constexpr auto kDeviceJSON = static_cast<DNNAttribute>(2702);
 constexpr auto kDeviceDescriptor = static_cast<DNNDescriptorType>(38);
 constexpr auto kCharType = static_cast<DNNAttributeType>(24);
@@ -51,6 +52,7 @@ std::map<DNNDescriptor, DNNDescriptorType> types;
 extern "C" {
 
 size_t cudnnGetVersion() { return real().getVersion(); }
+size_t cudnnGetCudartVersion() { return real().getCUDAVersion(); }
 const char *cudnnGetErrorString(DNNStatus status) {
   return real().getErrorString(status);
 }
@@ -85,10 +87,13 @@ DNNStatus cudnnBackendDestroyDescriptor(DNNDescriptor descriptor) {
 }
 
 DNNStatus cudnnBackendFinalize(DNNDescriptor descriptor) {
-  if (types[descriptor] == DNNDescriptorType::EngineHeuristic) {
-    DNNStatus status =
-        real().setAttribute(descriptor, kHeuristicDevice,
-                            DNNAttributeType::BackendDescriptor, 1, &device);
+  const DNNDescriptorType type = types[descriptor];
+  if (type == DNNDescriptorType::EngineHeuristic ||
+      type == DNNDescriptorType::Engine) {
+    DNNStatus status = real().setAttribute(
+        descriptor,
+        type == DNNDescriptorType::Engine ? kEngineDevice : kHeuristicDevice,
+        DNNAttributeType::BackendDescriptor, 1, &device);
     if (status != DNNStatus::Success)
       return status;
   }
