@@ -1,15 +1,17 @@
-// Computes convolutions with cuDNN's backend interface: descriptors are filled,
-// finalized and combined into a plan. Each step has one plan, which is chosen
-// when the step is prepared.
+// Computes convolutions and attention with cuDNN's backend interface:
+// descriptors are filled, finalized and combined into a plan. Each step has one
+// plan, which is chosen when the step is prepared.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_DNN_H
 #define MPC_RUNTIME_CUDA_DNN_H
 
+#include "runtime/AttentionOperands.h"
 #include "runtime/cuda/DNNABI.h"
 #include "runtime/cuda/DeviceMemory.h"
 #include "runtime/cuda/PreparedStep.h"
 
+#include <array>
 #include <map>
 #include <memory>
 #include <string>
@@ -19,6 +21,17 @@ namespace mpc::runtime::cuda {
 /// The addresses of a convolution's operands.
 struct ConvAddresses {
   DeviceOperand x, w, y;
+};
+
+/// The addresses of an attention's operands, without the layouts' offsets.
+/// Absent operands have no address.
+struct AttentionAddresses {
+  std::array<DeviceOperand, kAttentionOperands.size()> operands;
+  DeviceOperand statistics;
+
+  const DeviceOperand &get(AttentionOperand operand) const {
+    return operands[static_cast<size_t>(operand)];
+  }
 };
 
 class DNNPlan;
@@ -34,6 +47,10 @@ public:
   /// Chooses an engine for a step. All runs of the step use this engine.
   StatusOr<std::unique_ptr<CUDAStep>> prepare(const ConvStep &step,
                                               const ConvAddresses &operands);
+  /// Equal attentions share a plan. A Device error, which names the shape and
+  /// the alternative, if the library cannot compute the step.
+  StatusOr<std::unique_ptr<CUDAStep>>
+  prepare(const AttentionStep &step, const AttentionAddresses &operands);
 
   /// Success, or a Device error with `what` and the library's text.
   Status check(DNNStatus status, const char *what) const;

@@ -10,13 +10,6 @@
 
 namespace mpc::runtime::cuda {
 
-/// Returns "12.4.5" for 120405.
-static std::string toLibraryVersion(size_t version) {
-  return std::to_string(version / 10000) + "." +
-         std::to_string(version / 100 % 100) + "." +
-         std::to_string(version % 100);
-}
-
 static InstalledLibrary
 find(const char *name, LibraryNames files,
      std::optional<size_t> (*versionOf)(const SharedLibrary &)) {
@@ -49,6 +42,15 @@ static std::optional<size_t> askNCCL(const SharedLibrary &library) {
       call(&version) != NCCLResult::Success || version < 0)
     return std::nullopt;
   return size_t(version);
+}
+
+static std::optional<size_t> askNVRTC(const SharedLibrary &library) {
+  int (*call)(int *major, int *minor) = nullptr;
+  int major = 0, minor = 0;
+  if (!library.find("nvrtcVersion", call).ok() || call(&major, &minor) != 0 ||
+      major < 0 || minor < 0)
+    return std::nullopt;
+  return size_t(major) * 10000 + size_t(minor) * 100;
 }
 
 /// Adds the driver and its GPUs.
@@ -87,6 +89,7 @@ Inventory takeInventory() {
                               [](const SharedLibrary &library) {
                                 return ask(library, "cudnnGetVersion");
                               }),
+                         find("NVRTC", kNVRTCNames, askNVRTC),
                          find("NCCL", kNCCLNames, askNCCL)};
   return inventory;
 }

@@ -16,6 +16,12 @@ namespace mpc::runtime::cuda {
 const char *const kCPUAlternative =
     "; to run on the CPU instead, compile the model with --device cpu";
 
+std::string toLibraryVersion(size_t version) {
+  return std::to_string(version / 10000) + "." +
+         std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+
 /// Returns the error text of the last dlopen, without the leading `name`, which
 /// the caller's message already has.
 static std::string lastLoadError(const std::string &name) {

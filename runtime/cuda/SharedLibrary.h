@@ -18,7 +18,12 @@ inline constexpr LibraryNames kDriverNames = {"libcuda.so.1"};
 inline constexpr LibraryNames kBLASLtNames = {"libcublasLt.so.13",
                                               "libcublasLt.so.12"};
 inline constexpr LibraryNames kDNNNames = {"libcudnn.so.9"};
+inline constexpr LibraryNames kNVRTCNames = {"libnvrtc.so.13",
+                                             "libnvrtc.so.12"};
 inline constexpr LibraryNames kNCCLNames = {"libnccl.so.2"};
+
+/// Returns "12.4.5" for 120405.
+std::string toLibraryVersion(size_t version);
 
 /// The end of every error message about an unusable GPU: advice to use the CPU.
 extern const char *const kCPUAlternative;

@@ -263,10 +263,15 @@ Prepared CUDAStepPreparer::prepare(const ConvStep &step) {
                           {operand(step.x), operand(step.w), operand(step.y)});
 }
 
-Prepared CUDAStepPreparer::prepare(const AttentionStep &) {
-  return Status(StatusCode::Unsupported,
-                "this runtime has no attention; compile the model with "
-                "--attention products");
+Prepared CUDAStepPreparer::prepare(const AttentionStep &step) {
+  if (Status status = openDNN(); !status.ok())
+    return status;
+  AttentionAddresses operands;
+  for (AttentionOperand each : kAttentionOperands)
+    operands.operands[static_cast<size_t>(each)] =
+        operand(bufferOf(step, each));
+  operands.statistics = operand(step.statistics);
+  return use.dnn->prepare(step, operands);
 }
 
 Prepared CUDAStepPreparer::prepare(const CheckIndicesStep &step) {

@@ -9,8 +9,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 
 using namespace mpc::runtime;
 using namespace mpc::runtime::test;
@@ -150,15 +148,10 @@ TEST(CUDAConv, SurvivesTheFailureOfAnyCall) {
 // Engines
 //===----------------------------------------------------------------------===//
 
-std::string textOf(const std::string &path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 TEST(CUDAConv, LogsTheEngineOfEachStep) {
   std::string log = newLogFile();
   emulated({{"MPC_CUDA_LOG", log}}, [] { expectCorrect(small(DType::BF16)); });
-  std::string text = textOf(log);
+  std::string text = readText(log);
   for (const char *kind :
        {"the forward convolution", "input gradient", "weight gradient"})
     EXPECT_NE(text.find(kind), std::string::npos) << text;
@@ -172,7 +165,7 @@ TEST(CUDAConv, TakesEnginesWithNotesItDoesNotKnow) {
   std::string log = newLogFile();
   emulated({{"MPC_CUDA_LOG", log}, {"MPC_EMULATOR_NOTE", "99"}},
            [] { expectCorrect(small(DType::BF16)); });
-  EXPECT_NE(textOf(log).find("does not know, 99"), std::string::npos);
+  EXPECT_NE(readText(log).find("does not know, 99"), std::string::npos);
 }
 
 /// Negative control: mpc does not ignore a known note that breaks a promise.
@@ -180,7 +173,7 @@ TEST(CUDAConv, PassesOverEnginesThatBreakAPromise) {
   std::string log = newLogFile();
   emulated({{"MPC_CUDA_LOG", log}, {"MPC_EMULATOR_NOTE", "4"}},
            [] { expectCorrect(small(DType::BF16)); });
-  std::string text = textOf(log);
+  std::string text = readText(log);
   EXPECT_EQ(text.find("engine 1,"), std::string::npos) << text;
   EXPECT_NE(text.find("engine 0, notes none"), std::string::npos) << text;
 }
@@ -233,7 +226,7 @@ TEST(CUDAConv, RoundsToTF32OnlyWhereAsked) {
       EXPECT_LT(rounded, 2e-3);
     }
   });
-  std::string text = textOf(log);
+  std::string text = readText(log);
   EXPECT_NE(text.find("cuDNN engine 1, notes none"), std::string::npos) << text;
 }
 
@@ -255,7 +248,7 @@ TEST(CUDAConv, PassesOverEnginesThatRoundWithoutANote) {
     expectCorrect(c);
     expectCorrect(onGPU({2, 1, 3, 4, {9}, {3}, {2}, {1}, {1}, {0}}));
   });
-  std::string text = textOf(log);
+  std::string text = readText(log);
   EXPECT_EQ(text.find("cuDNN engine 1, "), std::string::npos) << text;
   EXPECT_NE(text.find("cuDNN engine 1 rounds its operands: a product of f32 is "
                       "off by 4.9e-04, relative; passed over for the "
@@ -321,7 +314,7 @@ TEST(CUDAConv, TakesAnEngineThatThereIsRoomFor) {
     ASSERT_TRUE(result.ok());
     expectClose(*result, Conv(small(DType::BF16)).reference("forward"));
   });
-  const std::string choices = textOf(log);
+  const std::string choices = readText(log);
   EXPECT_NE(choices.find("engine 1 is passed over, as there is no room"),
             std::string::npos)
       << choices;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <iterator>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,6 +53,11 @@ std::string newLogFile() {
   close(descriptor);
   cleaner.paths.push_back(path);
   return path;
+}
+
+std::string readText(const std::string &path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 std::vector<std::string> readLog(const std::string &path) {

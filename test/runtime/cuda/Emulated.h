@@ -23,6 +23,9 @@ void emulated(const std::map<std::string, std::string> &environment,
 /// A fresh file for the emulator's log of calls.
 std::string newLogFile();
 
+/// The whole text of a file.
+std::string readText(const std::string &path);
+
 /// The lines of a log: a function's name for each call, and any other lines.
 std::vector<std::string> readLog(const std::string &path);
 

@@ -21,10 +21,12 @@ TEST(CUDAInventory, ListsGPUsAndVersions) {
              EXPECT_EQ(found.gpus[1].architecture(), "sm_90");
              EXPECT_EQ(found.driver.version, "12.4");
              EXPECT_EQ(found.driver.fault, "");
-             ASSERT_EQ(found.libraries.size(), 3u);
+             ASSERT_EQ(found.libraries.size(), 4u);
              EXPECT_EQ(found.libraries[0].name, "cuBLASLt");
              EXPECT_EQ(found.libraries[0].version, "13.1.0");
              EXPECT_EQ(found.libraries[1].version, "9.19.0");
+             EXPECT_EQ(found.libraries[2].name, "NVRTC");
+             EXPECT_EQ(found.libraries[2].version, "13.0.0");
              for (const InstalledLibrary &library : found.libraries) {
                EXPECT_EQ(library.fault, "") << library.name;
                EXPECT_NE(library.path.find(MPC_TEST_EMULATOR_FOLDER),
