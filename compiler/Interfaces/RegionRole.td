@@ -33,6 +33,9 @@ def RegionRole : I32EnumAttr<"RegionRole", "what part an op can take in a kernel
   // Exchanges data with the other ranks of a distributed run. Has no kernel: the
   // runtime does it, as a step of its own.
   I32EnumAttrCase<"Collective", 10, "collective op">,
+  // Computed by a library of the target as a whole. Has no kernel: the call is a
+  // step of its own.
+  I32EnumAttrCase<"Library", 11, "op of a library">,
 ]> {
   let cppNamespace = "::mpc";
   let genSpecializedAttr = 0;

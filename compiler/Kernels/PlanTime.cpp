@@ -129,8 +129,8 @@ static double getWork(Operation *op) {
 static bool isComputed(Operation *op) {
   if (auto member = dyn_cast<RegionOpInterface>(op))
     return !llvm::is_contained({RegionRole::Constant, RegionRole::View,
-                                RegionRole::Contraction,
-                                RegionRole::Collective},
+                                RegionRole::Contraction, RegionRole::Collective,
+                                RegionRole::Library},
                                member.getRegionRole());
   return false;
 }

@@ -27,7 +27,8 @@ static bool resultsHaveShape(Operation *op, ArrayRef<int64_t> shape) {
 
 std::optional<KernelRegion> mpc::seedRegion(Operation *op) {
   if (!isa<RegionOpInterface>(op) || hasRole(op, RegionRole::View) ||
-      hasRole(op, RegionRole::Constant) || hasRole(op, RegionRole::Collective))
+      hasRole(op, RegionRole::Constant) ||
+      hasRole(op, RegionRole::Collective) || hasRole(op, RegionRole::Library))
     return std::nullopt;
   KernelRegion region;
   region.kind = KernelHero::findKind(op);

@@ -88,6 +88,7 @@ void VerifyFusionPass::runOnOperation() {
   for (Operation &op : getOperation().getBody().getOps()) {
     if (isa<ReshapeOp, ConstantOp, CheckIndicesOp, AllReduceOp, ScanCallOp,
             IfCallOp>(op) ||
+        hasRole(&op, RegionRole::Library) ||
         op.hasTrait<OpTrait::IsTerminator>())
       continue;
     auto region = dyn_cast<RegionOp>(op);

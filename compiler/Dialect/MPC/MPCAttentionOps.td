@@ -1,4 +1,4 @@
-// Attention, its gradient, and rotary embeddings.
+// Attention, its gradient, rotary embeddings, and attention of a library.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_MPCATTENTIONOPS_TD
@@ -154,6 +154,97 @@ def MPC_RotaryEmbeddingOp : MPC_TensorOp<"rotary_embedding", "Elementwise",
     /// of the tables.
     int64_t getNumPairs();
   }];
+}
+
+//===----------------------------------------------------------------------===//
+// Attention of a GPU's library
+//===----------------------------------------------------------------------===//
+
+// Base class of the attention that a GPU's library computes as a whole, and of
+// its gradient. `leading` and `trailing` are the assembly formats of the
+// operands before the query and behind the value.
+class MPC_LibraryAttentionLikeOp<string mnemonic, string leading, string trailing>
+    : MPC_Op<mnemonic, [Pure, DeclareOpInterfaceMethods<RegionOpInterface>]> {
+  let assemblyFormat = leading # [{ $query `,` $key `,` $value }] # trailing # [{
+    (`bias` $bias^)? attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Returns the shape of the scores: [batch, heads, queries, keys].
+    ::llvm::SmallVector<int64_t> getScoresShape() {
+      ::llvm::SmallVector<int64_t> shape(::mpc::shapeOf(getQuery()));
+      shape.back() = ::mpc::shapeOf(getKey())[2];
+      return shape;
+    }
+  }];
+  let extraClassDefinition = [{
+    ::mpc::RegionRole $cppClass::getRegionRole() {
+      return ::mpc::RegionRole::Library;
+    }
+  }];
+}
+
+def MPC_LibraryAttentionOp
+    : MPC_LibraryAttentionLikeOp<"library_attention", "", ""> {
+  let summary = "attention that a GPU's library computes as a whole";
+  let description = [{
+    softmax(`scale` * query key^T + bias) value, as in `mpc.attention`, of
+    16-bit operands of one type. `mpc-place-attention` of the Fusion stage makes
+    the op. Scores, softmax and all sums are in f32; the library rounds the
+    softmax once, as a factor of the product with `value`.
+
+    | value | shape |
+    |---|---|
+    | query | [batch, heads, queries, size] |
+    | key | [batch, key heads, keys, size] |
+    | value | [batch, key heads, keys, columns] |
+    | bias | broadcasts to [batch, heads, queries, keys] |
+    | output | [batch, heads, queries, columns] |
+    | statistics | f32 [batch, heads, queries] |
+
+    Adjacent query heads share a key head. With `causal_offset` o, query i sees
+    only keys up to i + o. `statistics` is the logarithm of the sum of
+    exp(score) over the keys, from which the gradient computes the softmax
+    again. No tensor of the scores' shape is in memory.
+
+    ```mlir
+    %y, %s = mpc.library_attention %q, %k, %v {scale = 0.125 : f64, causal_offset = 0 : i64}
+        : (tensor<8x12x128x64xbf16>, tensor<8x12x128x64xbf16>, tensor<8x12x128x64xbf16>)
+       -> (tensor<8x12x128x64xbf16>, tensor<8x12x128xf32>)
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$query, MPC_FloatTensor:$key,
+                       MPC_FloatTensor:$value, Optional<MPC_FloatTensor>:$bias,
+                       DefaultValuedAttr<F64Attr, "1.0">:$scale,
+                       OptionalAttr<I64Attr>:$causal_offset);
+  let results = (outs MPC_FloatTensor:$output, MPC_FloatTensor:$statistics);
+}
+
+def MPC_LibraryAttentionGradOp
+    : MPC_LibraryAttentionLikeOp<"library_attention_grad", "$d_output `,`",
+                                 "`,` $output `,` $statistics"> {
+  let summary = "gradient of attention that a GPU's library computes as a whole";
+  let description = [{
+    The gradients of query, key and value from the gradient of the output, by
+    the formulas of `mpc.attention_grad`. `output` and `statistics` are the
+    results of the `mpc.library_attention`. The library computes the softmax
+    again from `statistics`, and adds the products' terms in a fixed order.
+
+    ```mlir
+    %dq, %dk, %dv = mpc.library_attention_grad %dy, %q, %k, %v, %y, %s {scale = 0.125 : f64}
+        : (tensor<8x12x128x64xbf16>, tensor<8x12x128x64xbf16>, tensor<8x12x128x64xbf16>,
+           tensor<8x12x128x64xbf16>, tensor<8x12x128x64xbf16>, tensor<8x12x128xf32>)
+       -> (tensor<8x12x128x64xbf16>, tensor<8x12x128x64xbf16>, tensor<8x12x128x64xbf16>)
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$d_output, MPC_FloatTensor:$query,
+                       MPC_FloatTensor:$key, MPC_FloatTensor:$value,
+                       MPC_FloatTensor:$output, MPC_FloatTensor:$statistics,
+                       Optional<MPC_FloatTensor>:$bias,
+                       DefaultValuedAttr<F64Attr, "1.0">:$scale,
+                       OptionalAttr<I64Attr>:$causal_offset);
+  let results = (outs MPC_FloatTensor:$d_query, MPC_FloatTensor:$d_key,
+                      MPC_FloatTensor:$d_value);
 }
 
 #endif // MPC_COMPILER_DIALECT_MPC_MPCATTENTIONOPS_TD

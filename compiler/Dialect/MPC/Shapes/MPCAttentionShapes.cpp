@@ -1,5 +1,5 @@
 // Infers the result shapes of attention, its gradient and rotary embeddings,
-// and counts the flops of attention.
+// verifies attention of a library, and counts the flops of attention.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Shapes/ShapeInference.h"
@@ -131,6 +131,79 @@ double AttentionOp::countFlops() { return countFlopsOfScores(*this, 1, 1); }
 // again, for d_query and for d_key. It has two over the value columns: for
 // d_value and for the gradient of the softmax.
 double AttentionGradOp::countFlops() { return countFlopsOfScores(*this, 3, 2); }
+
+//===----------------------------------------------------------------------===//
+// Attention of a library
+//===----------------------------------------------------------------------===//
+
+// Verifies one value of a library's attention: its shape and element type.
+static LogicalResult verifyValue(Operation *op, StringRef name, Value value,
+                                 ArrayRef<int64_t> shape, Type element) {
+  if (shapeOf(value) == shape && elementOf(value) == element)
+    return success();
+  return op->emitOpError("expected ")
+         << name << " of type " << RankedTensorType::get(shape, element)
+         << ", found " << value.getType();
+}
+
+// Verifies the values that attention of a library and its gradient share.
+template <typename Op>
+static LogicalResult verifyLibraryAttention(Op op) {
+  ArrayRef<int64_t> q = shapeOf(op.getQuery()), k = shapeOf(op.getKey()),
+                    v = shapeOf(op.getValue());
+  Type element = elementOf(op.getQuery());
+  if (!element.isF16() && !element.isBF16())
+    return op.emitOpError("expected a query of f16 or bf16, found ") << element;
+  if (q.size() != 4 || k.size() != 4 || v.size() != 4)
+    return op.emitOpError("expected query, key and value of 4 axes, found [")
+           << q << "], [" << k << "] and [" << v << "]";
+  if (k[1] == 0 || q[1] % k[1] != 0)
+    return op.emitOpError("expected as many query heads for each key head, "
+                          "found ")
+           << q[1] << " and " << k[1];
+  const int64_t key[] = {q[0], k[1], k[2], q[3]};
+  const int64_t value[] = {q[0], k[1], k[2], v[3]};
+  const int64_t output[] = {q[0], q[1], q[2], v[3]};
+  if (failed(verifyValue(op, "a key", op.getKey(), key, element)) ||
+      failed(verifyValue(op, "a value", op.getValue(), value, element)) ||
+      failed(verifyValue(op, "an output", op.getOutput(), output, element)) ||
+      failed(verifyValue(op, "statistics", op.getStatistics(),
+                         ArrayRef(output).drop_back(),
+                         Float32Type::get(op.getContext()))))
+    return failure();
+  const std::optional<int64_t> offset = op.getCausalOffset();
+  if (offset && *offset < 0)
+    return op.emitOpError("expected a causal offset of 0 or more, found ")
+           << *offset;
+  const SmallVector<int64_t> scores = op.getScoresShape();
+  if (!op.getBias())
+    return success();
+  FailureOr<Shape> whole = broadcastShapes(scores, shapeOf(op.getBias()));
+  if (succeeded(whole) && *whole == scores && shapeOf(op.getBias()).size() == 4)
+    return success();
+  return op.emitOpError("expected a bias of 4 axes that broadcasts to the "
+                        "scores' [")
+         << ArrayRef(scores) << "], found [" << shapeOf(op.getBias()) << "]";
+}
+
+LogicalResult LibraryAttentionOp::verify() {
+  return verifyLibraryAttention(*this);
+}
+
+LogicalResult LibraryAttentionGradOp::verify() {
+  if (failed(verifyLibraryAttention(*this)))
+    return failure();
+  Type element = elementOf(getQuery());
+  const std::tuple<StringRef, Value, Value> gradients[] = {
+      {"a gradient of the output", getDOutput(), getOutput()},
+      {"a gradient of the query", getDQuery(), getQuery()},
+      {"a gradient of the key", getDKey(), getKey()},
+      {"a gradient of the value", getDValue(), getValue()}};
+  for (auto [name, gradient, of] : gradients)
+    if (failed(verifyValue(*this, name, gradient, shapeOf(of), element)))
+      return failure();
+  return success();
+}
 
 //===----------------------------------------------------------------------===//
 // Rotary embeddings
