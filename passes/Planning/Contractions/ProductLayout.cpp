@@ -44,9 +44,9 @@ plan::PlaceOp mpc::findPlace(Value result) {
                             : plan::PlaceOp();
 }
 
-// Returns the offset and strides at which a product reads `operand`. A dense
-// plan.access becomes a view, whose buffer already starts at the offset.
-static ProductPlace placeOfOperand(Value operand) {
+// A dense plan.access becomes a view, whose buffer already starts at the
+// offset.
+ProductPlace mpc::getOperandPlace(Value operand) {
   if (auto access = operand.getDefiningOp<plan::AccessOp>();
       access && !access.isDense())
     return {static_cast<int64_t>(access.getOffset()),
@@ -54,10 +54,7 @@ static ProductPlace placeOfOperand(Value operand) {
   return ProductPlace::getDense(shapeOf(operand));
 }
 
-// Returns the strides at which a product writes `result`, following a
-// plan.arrange and plan.place. If the product writes a box of a larger tensor,
-// the buffer is a view that starts at the box, so the offset is 0.
-static ProductPlace placeOfResult(Value result) {
+ProductPlace mpc::getResultPlace(Value result) {
   plan::ArrangeOp arrange = findArrange(result);
   plan::PlaceOp place = findPlace(result);
   Value written = place     ? place.getOutput()
@@ -69,8 +66,8 @@ static ProductPlace placeOfResult(Value result) {
 }
 
 ProductPlaces mpc::getProductPlaces(Operation *op) {
-  return {placeOfOperand(op->getOperand(0)), placeOfOperand(op->getOperand(1)),
-          placeOfResult(op->getResult(0))};
+  return {getOperandPlace(op->getOperand(0)),
+          getOperandPlace(op->getOperand(1)), getResultPlace(op->getResult(0))};
 }
 
 bool mpc::isAligned(const ProductLayout &layout, Operation *op) {

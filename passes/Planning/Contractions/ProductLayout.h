@@ -73,6 +73,15 @@ plan::ArrangeOp findArrange(mlir::Value result);
 /// null if there is none.
 plan::PlaceOp findPlace(mlir::Value result);
 
+/// Returns the place of `operand` in the memory that a library reads: a
+/// plan.access, or a dense value.
+ProductPlace getOperandPlace(mlir::Value operand);
+
+/// Returns the place of `result` in the memory that a library writes, through a
+/// plan.arrange and a plan.place. If the library writes a box of a larger
+/// tensor, the buffer starts at the box, so the offset is 0.
+ProductPlace getResultPlace(mlir::Value result);
+
 /// Returns the places that `op`, an mpc.matmul or a plan.product, reads and
 /// writes.
 ProductPlaces getProductPlaces(mlir::Operation *op);

@@ -20,6 +20,7 @@
 #include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Kernels/KernelSpace.h"
 #include "passes/Planning/Contractions/ProductLayout.h"
+#include "passes/Planning/Movement/FoldIntoAttention.h"
 #include "passes/Planning/Movement/FoldIntoKernels.h"
 #include "passes/Planning/Movement/Movement.h"
 
@@ -454,6 +455,10 @@ void FoldMovementPass::runOnOperation() {
   // Fold movements into products before row kernels, since products save most.
   for (auto region : llvm::make_early_inc_range(block.getOps<RegionOp>()))
     transposeInFrontOfView(region);
+  // Attention reads and writes heads in place. Its movements go first, before
+  // they become parts of kernels.
+  foldMovementIntoAttention(block);
+  eraseUnread(block);
   foldProducts(block, target);
   foldTransposesIntoKernels(block);
   // On a GPU, a product with folded operands may take several library calls, so

@@ -80,6 +80,11 @@ private:
   mlir::Value newRest(mlir::Value buffer, int64_t first);
   mlir::Value newSection(mlir::Value source, plan::AccessOp access);
 
+  // Attention of a library is in ProgramAttention.cpp.
+  mlir::Value placeArranged(mlir::Value result);
+  void addAttention(LibraryAttentionOp op);
+  void addAttention(LibraryAttentionGradOp op);
+
   // Joined tensors are in ProgramJoins.cpp.
   void findJoins();
   void findAssembled();

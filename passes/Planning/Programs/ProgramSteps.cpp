@@ -299,13 +299,21 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
     return addScan(scan);
   if (auto condition = dyn_cast<IfCallOp>(op))
     return addIf(condition);
+  if (auto attention = dyn_cast<LibraryAttentionOp>(op)) {
+    addAttention(attention);
+    return success();
+  }
+  if (auto gradient = dyn_cast<LibraryAttentionGradOp>(op)) {
+    addAttention(gradient);
+    return success();
+  }
   // A contraction with an epilogue is added at the call of the epilogue.
   if (hasRole(op, RegionRole::Contraction) || isa<plan::ProductOp>(op))
     return epilogueOf.count(op) ? success()
                                 : addContraction(op, func::CallOp());
   if (auto call = dyn_cast<func::CallOp>(op))
     return addCall(call);
-  return op->emitOpError("expected a kernel call, a contraction, a scan, a "
-                         "check of indices, a reduction over ranks, a reshape "
-                         "or a constant");
+  return op->emitOpError("expected a kernel call, a contraction, attention of "
+                         "a library, a scan, a check of indices, a reduction "
+                         "over ranks, a reshape or a constant");
 }

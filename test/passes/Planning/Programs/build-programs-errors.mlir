@@ -1,7 +1,7 @@
 // RUN: mpc-opt %s --split-input-file --plan-build-programs --verify-diagnostics
 
 func.func @not_outlined(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @below {{'mpc.relu' op expected a kernel call, a contraction, a scan, a check of indices, a reduction over ranks, a reshape or a constant}}
+  // expected-error @below {{'mpc.relu' op expected a kernel call, a contraction, attention of a library, a scan, a check of indices, a reduction over ranks, a reshape or a constant}}
   %0 = mpc.relu %x : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
