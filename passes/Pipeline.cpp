@@ -161,6 +161,7 @@ static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
   // First replace conditions and attention by ordinary ops, which later passes
   // can process.
   pm.addNestedPass<func::FuncOp>(createConvertIfToSelectPass());
+  pm.addNestedPass<func::FuncOp>(createPlaceAttentionPass({options.attention}));
   pm.addNestedPass<func::FuncOp>(createDecomposeAttentionPass());
   if (options.recompute)
     pm.addNestedPass<func::FuncOp>(createTileProductsPass());

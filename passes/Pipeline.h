@@ -59,6 +59,11 @@ struct PipelineOptions {
   /// - generated: mpc's kernels;
   /// - bare: by the tables, but libraries fuse nothing.
   std::string contractions = "table";
+  /// Who computes attention:
+  /// - auto: the library of a GPU where the library can, else products;
+  /// - library: the library; an error where the library cannot;
+  /// - products: products and kernels.
+  std::string attention = "auto";
   /// True if kernels recompute a value whenever storing the value costs more.
   bool recompute = true;
   /// True if only the evaluation is compiled. The results have the bits of a

@@ -49,6 +49,60 @@ def ConvertIfToSelectPass : FusionPass<"mpc-convert-if-to-select"> {
   }];
 }
 
+def PlaceAttentionPass : FusionPass<"mpc-place-attention"> {
+  let summary = "let a GPU's library compute attention as a whole, where it can";
+  let description = [{
+    Turns `mpc.attention` into `mpc.library_attention`, and `mpc.attention_grad`
+    into `mpc.library_attention_grad`, if the library of the target can compute
+    them (compiler/Kernels/LibraryAttention.h). Such an attention has operands
+    and an output in f16 or in bf16, and heads of a multiple of 8 elements. The
+    forward pass also returns statistics, which the gradient reads together with
+    the output. `mpc-decompose-attention` replaces all other attentions.
+
+    Leading axes become a batch and heads. Biases are added up. A mask becomes a
+    bias of 0 and of hidden scores.
+
+    Before:
+
+    ```mlir
+    func.func @step(%q: tensor<2x3x8x16xbf16>, %k: tensor<2x3x8x16xbf16>,
+                    %v: tensor<2x3x8x16xbf16>, %dy: tensor<2x3x8x16xbf16>)
+        -> (tensor<2x3x8x16xbf16>, tensor<2x3x8x16xbf16>) {
+      %y = mpc.attention %q, %k, %v {scale = 2.5e-1 : f64, causal_offset = 0 : i64}
+          : (tensor<2x3x8x16xbf16>, tensor<2x3x8x16xbf16>, tensor<2x3x8x16xbf16>)
+          -> tensor<2x3x8x16xbf16>
+      %dq, %dk, %dv = mpc.attention_grad %dy, %q, %k, %v {scale = 2.5e-1 : f64, causal_offset = 0 : i64}
+          : (tensor<2x3x8x16xbf16>, tensor<2x3x8x16xbf16>, tensor<2x3x8x16xbf16>,
+             tensor<2x3x8x16xbf16>)
+          -> (tensor<2x3x8x16xbf16>, tensor<2x3x8x16xbf16>, tensor<2x3x8x16xbf16>)
+      return %y, %dq : tensor<2x3x8x16xbf16>, tensor<2x3x8x16xbf16>
+    }
+    ```
+
+    After, with `target=sm_90`:
+
+    ```mlir
+    %output, %statistics = mpc.library_attention %q, %k, %v
+        {causal_offset = 0 : i64, scale = 2.500000e-01 : f64}
+        : (tensor<2x3x8x16xbf16>, tensor<2x3x8x16xbf16>, tensor<2x3x8x16xbf16>)
+        -> (tensor<2x3x8x16xbf16>, tensor<2x3x8xf32>)
+    %d_query, %d_key, %d_value = mpc.library_attention_grad %dy, %q, %k, %v, %output, %statistics
+        {causal_offset = 0 : i64, scale = 2.500000e-01 : f64}
+        : (tensor<2x3x8x16xbf16>, tensor<2x3x8x16xbf16>, tensor<2x3x8x16xbf16>,
+           tensor<2x3x8x16xbf16>, tensor<2x3x8x16xbf16>, tensor<2x3x8xf32>)
+        -> (tensor<2x3x8x16xbf16>, tensor<2x3x8x16xbf16>, tensor<2x3x8x16xbf16>)
+    return %output, %d_query : tensor<2x3x8x16xbf16>, tensor<2x3x8x16xbf16>
+    ```
+
+    For the target of a CPU, nothing changes.
+  }];
+  let options = [
+    Option<"attention", "attention", "std::string", "\"auto\"",
+           "who computes attention: auto; library, which is an error where the "
+           "library cannot; or products">,
+  ];
+}
+
 def DecomposeAttentionPass : FusionPass<"mpc-decompose-attention"> {
   let summary = "rewrite mpc.attention and its gradient into products and a softmax";
   let description = [{

@@ -5,6 +5,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/AMP/TF32.h"
+#include "passes/Fusion/Attentions.h"
 #include "passes/Fusion/Decompose.h"
 #include "passes/Fusion/Passes.h"
 
@@ -264,22 +265,6 @@ static void decomposeGradient(AttentionGradOp op,
 //===----------------------------------------------------------------------===//
 // The pass
 //===----------------------------------------------------------------------===//
-
-// True if `grad` is the gradient of attention `op`: both have the same
-// operands, and equal attributes that affect the scores. Several attentions may
-// share operands, so equal operands are not enough. Dropout need not be
-// compared, since the gradient reads the softmax before dropout.
-static bool isForwardOf(AttentionOp op, AttentionGradOp grad) {
-  auto scoring = [](auto attention) {
-    return std::tuple(attention.getScaleAttr(), attention.getSoftcapAttr(),
-                      attention.getCausalOffsetAttr(),
-                      attention.getHiddenAttr(),
-                      attention.getZeroEmptyRowsAttr());
-  };
-  return op->getBlock() == grad->getBlock() && op->isBeforeInBlock(grad) &&
-         llvm::equal(op.getOperands(), grad.getOperands().drop_front()) &&
-         scoring(op) == scoring(grad);
-}
 
 void DecomposeAttentionPass::runOnOperation() {
   // Collect all ops first, because each gradient looks for its forward op.

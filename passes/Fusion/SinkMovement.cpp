@@ -62,16 +62,17 @@ static bool isScalingOf(Operation *op, Value input) {
          bitsOf(op->getResult(0)) <= bitsOf(input);
 }
 
-/// True if only matrix products read `value`, possibly through transposes,
-/// reshapes and further scaling. Then no later kernel can fuse the op that
-/// computes `value`.
+/// True if only matrix products and attention of a library read `value`,
+/// possibly through transposes, reshapes and further scaling. Then no later
+/// kernel can fuse the op that computes `value`.
 static bool isOnlyMultiplied(Value value) {
   // Skip further scaling of the value, which moves before the transposes too.
   while (value.hasOneUse() && isScalingOf(*value.user_begin(), value))
     value = value.user_begin()->getResult(0);
   return !value.use_empty() &&
          llvm::all_of(value.getUsers(), [](Operation *user) {
-           return rearranges(user) || hasRole(user, RegionRole::Contraction);
+           return rearranges(user) || hasRole(user, RegionRole::Contraction) ||
+                  hasRole(user, RegionRole::Library);
          });
 }
 

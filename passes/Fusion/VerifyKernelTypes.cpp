@@ -26,7 +26,7 @@ struct VerifyKernelTypesPass
 private:
   InFlightDiagnostic report(Operation *op, StringRef rule);
 
-  void addMultiplied(Operation *contraction);
+  void addMultiplied(Operation *product);
   bool isFactor(OpResult result, TypeLimits limits);
   void verifyVariable(VariableOp variable);
   void verifyResults(Operation *op, TypeLimits limits);
@@ -70,6 +70,13 @@ static bool isRoundedByCast(Value value) {
   return getLimits(value.getDefiningOp<amp::CastOp>()).has(TypeLimits::kRounds);
 }
 
+// True if `op` is a product, or attention of a library, which multiplies
+// inside.
+static bool multiplies(Operation *op) {
+  return hasRole(op, RegionRole::Contraction) ||
+         hasRole(op, RegionRole::Library);
+}
+
 // True if a kernel stores `value`. All other values are in registers.
 static bool isStored(Value value) {
   return llvm::any_of(value.getUsers(), [](Operation *user) {
@@ -81,11 +88,12 @@ static bool isStored(Value value) {
 // Values that kernels compute
 //===----------------------------------------------------------------------===//
 
-// Adds the factors of `contraction` to `multiplied`. In an attention, a dropout
-// or a select may lie between the op that rounds and the product.
-void VerifyKernelTypesPass::addMultiplied(Operation *contraction) {
+// Adds the factors of `product`, a contraction or attention of a library, to
+// `multiplied`. In an attention, a dropout or a select may lie between the op
+// that rounds and the product.
+void VerifyKernelTypesPass::addMultiplied(Operation *product) {
   SmallVector<Value> factors(
-      llvm::make_filter_range(contraction->getOperands(), getNarrowType));
+      llvm::make_filter_range(product->getOperands(), getNarrowType));
   while (!factors.empty())
     for (Value root : sources->listRoots(factors.pop_back_val())) {
       const bool isNew = multiplied->insert(root).second;
@@ -104,7 +112,7 @@ bool VerifyKernelTypesPass::isFactor(OpResult result, TypeLimits limits) {
   if (!multiplied) {
     multiplied.emplace();
     getOperation().walk([&](Operation *op) {
-      if (hasRole(op, RegionRole::Contraction))
+      if (multiplies(op))
         addMultiplied(op);
     });
   }
@@ -149,7 +157,10 @@ void VerifyKernelTypesPass::verifyRoot(OpOperand &operand, Value root,
     report(op, "wide-reader")
         << "reads operand " << index << " in " << type
         << ", but the Precision stage lets the op read no value of this type";
-  if (isRoundedByCast(root) && !hasRole(op, RegionRole::Contraction) &&
+  const bool isMultiplied =
+      multiplies(op) ||
+      (isa<SelectOp>(op) && isFactor(op->getOpResult(0), limits));
+  if (isRoundedByCast(root) && !isMultiplied &&
       !limits.has(TypeLimits::kLoadsRounded))
     report(op, "rounding-cast")
         << "reads operand " << index
@@ -179,6 +190,9 @@ void VerifyKernelTypesPass::verifyOperand(OpOperand &operand,
     if (!maker || !computes(maker) || !limits.isOfSameOp(getLimits(maker)))
       continue;
     inside.insert(root.getAsOpaquePointer());
+    // A select of a library's output rounds nothing again.
+    if (isa<SelectOp>(op) && hasRole(maker, RegionRole::Library))
+      continue;
     if (!isFactor(cast<OpResult>(root), limits))
       report(op, "single-rounding")
           << "reads operand " << operand.getOperandNumber() << " in "

@@ -132,6 +132,7 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
   recipe["decisions"] = decisions;
   recipe["tf32"] = precision.tf32;
   recipe["contractions"] = options.pipeline.contractions;
+  recipe["attention"] = options.pipeline.attention;
   recipe["optimizer_model"] = digestOf(options.model.optimizerModel);
   json::Array weights;
   for (const std::string &file : options.model.weights)

@@ -503,7 +503,7 @@ void mpc::tools::chooseOptimizer(const CompileOptions &options,
 }
 
 llvm::Error mpc::tools::checkTargetFlags(const CompileOptions &options) {
-  const std::string given = findGiven(options, {"--tf32"});
+  const std::string given = findGiven(options, {"--tf32", "--attention"});
   if (given.empty())
     return llvm::Error::success();
   auto target = TargetInfo::get(options.pipeline.target);

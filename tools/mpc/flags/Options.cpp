@@ -477,6 +477,13 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
           "bare: like table, but libraries fuse nothing")
       ->check(CLI::IsMember({"table", "library", "generated", "bare"}))
       ->capture_default_str();
+  command
+      .add_option("--attention", options.pipeline.attention,
+                  "who computes attention in 16 bits on a GPU; auto: cuDNN "
+                  "where it can, else products; library: cuDNN, or an error; "
+                  "products: products and kernels")
+      ->check(CLI::IsMember({"auto", "library", "products"}))
+      ->capture_default_str();
   command.add_flag("--tf32", options.pipeline.precision.tf32,
                    "on a GPU, round operands of float32 products to tf32");
   // --no-recognize turns rewrites off, so that users can see the effect of
