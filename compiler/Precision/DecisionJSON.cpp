@@ -108,6 +108,8 @@ static json::Object toJSON(const Decision &decision) {
   if (decision.casts) {
     object["casts"] = listCasts(*decision.casts);
     object["stored_bytes"] = listStored(*decision.casts);
+    if (decision.casts->attentions != 0)
+      object["computed_by"] = "library";
   }
   if (decision.cost) {
     object["cost_low"] = decision.cost->low;

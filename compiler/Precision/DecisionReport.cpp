@@ -225,6 +225,11 @@ std::vector<std::string> DecisionReport::getSummary() const {
     lines.push_back("each step stores " + describeStored(*casts));
     if (casts->bytes != 0)
       lines.back() += llvm::formatv("; casts move {0:N} bytes", casts->bytes);
+    if (casts->attentions != 0)
+      lines.push_back(llvm::formatv("the library computes {0} attentions and "
+                                    "gradients of attentions, with scores and "
+                                    "softmax in fp32 inside",
+                                    casts->attentions));
   }
   return lines;
 }

@@ -186,6 +186,9 @@ std::vector<DecisionFact> mpc::explainDecision(const Decision &explained) {
     if (casts->bytes != 0)
       facts.back().text += llvm::formatv("; {0:N} bytes moved", casts->bytes);
     facts.push_back({"stores", describeStored(*casts)});
+    if (casts->attentions != 0)
+      facts.push_back({"computed by", "the library of the target, with scores "
+                                      "and softmax in fp32 inside"});
   }
   if (const auto &cost = explained.cost)
     facts.push_back({"cost", llvm::formatv("{0} ns low, {1} ns high (nominal)",

@@ -18,6 +18,7 @@ CastCounts &CastCounts::operator+=(const CastCounts &other) {
   activations += other.activations;
   free += other.free;
   kernels += other.kernels;
+  attentions += other.attentions;
   bytes += other.bytes;
   for (auto [type, size] : other.stored)
     stored[type] += size;
@@ -121,6 +122,8 @@ void KernelCasts::countFunction(FunctionOpInterface function, int64_t times) {
     if (auto kernel = dyn_cast<RegionOp>(op)) {
       countStores(kernel, times);
       countCasts(kernel, times);
+    } else if (hasRole(&op, RegionRole::Library)) {
+      countLibrary(&op, times);
     } else if (auto scan = dyn_cast<ScanCallOp>(op)) {
       countBody(scan.getFunction(), times * int64_t(scan.getLength()));
     } else if (auto branch = dyn_cast<IfCallOp>(op)) {
@@ -153,12 +156,21 @@ bool KernelCasts::isLowCopy(Value value) const {
 }
 
 // Returns the counts of the op in `kernel` that has the location `location`.
-CastCounts &KernelCasts::getCounts(Location location, RegionOp kernel) {
+CastCounts &KernelCasts::getCounts(Location location, Operation *kernel) {
   SmallVector<StringRef> found = getNodeNames(location);
   if (found.empty())
     found = getNodeNames(kernel);
-  return names[StringAttr::get(kernel.getContext(),
+  return names[StringAttr::get(kernel->getContext(),
                                found.empty() ? "" : found.front())];
+}
+
+void KernelCasts::countLibrary(Operation *op, int64_t times) {
+  CastCounts &counts = getCounts(op->getLoc(), op);
+  ++counts.attentions;
+  for (Value result : op->getResults())
+    if (!result.use_empty())
+      counts.stored[getElementTypeOrSelf(result)] +=
+          times * getNumBytes(result);
 }
 
 void KernelCasts::countStores(RegionOp kernel, int64_t times) {

@@ -1,4 +1,5 @@
-// Counts the casts in the kernels of a step, and the bytes that kernels store.
+// Counts the casts in the kernels of a step, the bytes that kernels and library
+// calls store, and attentions that a library computes.
 //
 // A cast costs memory traffic if a kernel stores the result, and the input is
 // in memory too: then memory holds the value in two types. Any other cast is
@@ -41,6 +42,9 @@ struct CastCounts {
   int64_t free = 0;
   /// Kernels that do nothing but cast.
   int64_t kernels = 0;
+  /// Attentions, and gradients of attentions, that a library of the target
+  /// computes as a whole. Scores, softmax and sums inside are fp32.
+  int64_t attentions = 0;
   /// Bytes of the copies, and of inputs that kernels load only to cast them.
   int64_t bytes = 0;
   /// The float types that kernels store, with the number of bytes.
@@ -85,10 +89,11 @@ public:
 
 private:
   void countFunction(mlir::FunctionOpInterface function, int64_t times);
+  void countLibrary(mlir::Operation *op, int64_t times);
   void countStores(RegionOp kernel, int64_t times);
   void countCasts(RegionOp kernel, int64_t times);
   bool isLowCopy(mlir::Value value) const;
-  CastCounts &getCounts(mlir::Location location, RegionOp kernel);
+  CastCounts &getCounts(mlir::Location location, mlir::Operation *kernel);
 
   VariableTable variables;
   CastCounts total;
