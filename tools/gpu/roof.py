@@ -18,17 +18,21 @@ import capi
 
 # By a word in the GPU's name, newest first: bytes per second of memory that
 # kernels reach (85 % of the maker's figure), and operations per second of dense
-# 16-bit and tf32 Tensor Cores and of fp32 units.
-GPU = collections.namedtuple("GPU", "bytes low tf32 f32")
+# 16-bit and tf32 Tensor Cores and of fp32 units. Attention multiplies on the
+# 16-bit Tensor Cores.
+GPU = collections.namedtuple("GPU", "bytes low attention tf32 f32")
 GPUS = {
-    "B200": GPU(6.8e12, 2250e12, 1100e12, 75e12),
-    "H200": GPU(4.1e12, 989e12, 494e12, 67e12),
-    "H100": GPU(2.85e12, 989e12, 494e12, 67e12),
-    "A100": GPU(1.7e12, 312e12, 156e12, 19.5e12),
+    "B200": GPU(6.8e12, 2250e12, 2250e12, 1100e12, 75e12),
+    "H200": GPU(4.1e12, 989e12, 989e12, 494e12, 67e12),
+    "H100": GPU(2.85e12, 989e12, 989e12, 494e12, 67e12),
+    "A100": GPU(1.7e12, 312e12, 312e12, 156e12, 19.5e12),
 }
 # The share of the Tensor Cores' rate that the libraries' large 16-bit products
 # and convolutions reach, on an H100 and an H200.
 REACHED = 600 / 989
+# The share that cuDNN's attention with heads of 64 elements reaches, backward:
+# NVIDIA's published run on an H200. Forward, and with wider heads, it is more.
+ATTENTION_REACHED = 299 / 989
 # The time between two kernels of a graph.
 GAP_SECONDS = 1e-6
 # The target milliseconds of a step on an H100.
@@ -79,6 +83,8 @@ def work_of(step, buffers):
         return moved, operations, kinds[0] if kinds else None
     if step["op"] == "matmul":
         return product_of(step, buffers)
+    if step["op"] == "attention":
+        return attention_of(step, buffers)
     moved = sum(bytes_of(buffers[operand]) for operand in operands_of(step))
     if step["op"] == "conv":
         operations = (
@@ -114,6 +120,32 @@ def product_of(step, buffers):
     return total, 2 * count * m * n * k, kind_of(step, buffers[step["a"]])
 
 
+def attention_of(step, buffers):
+    """Returns the bytes and operations of attention. Operands may be columns of
+    larger buffers. For the gradient, the library also writes and reads the
+    gradients of all scores, so that sums have an order."""
+    queries, keys = step["queries"], step["keys"]
+    causal = step.get("causal_offset")
+    rows = range(queries)
+    seen = sum(keys if causal is None else min(keys, i + causal + 1) for i in rows)
+    heads = step["batch"] * step["heads"]
+    key_heads = step["batch"] * step["key_heads"]
+    size, columns = step["size"], step["columns"]
+    inputs = heads * queries * size + key_heads * keys * (size + columns)
+    output = heads * queries * columns
+    is_forward = step["kind"] == "forward"
+    elements = inputs + output
+    operations = 2 * heads * seen * (size + columns)
+    if not is_forward:
+        elements = 2 * elements + 2 * heads * queries * keys
+        operations = 2 * heads * seen * (3 * size + 2 * columns)
+    total = elements * width_of(buffers[step["query"]]["type"])
+    for name in ("bias", "statistics"):
+        if step.get(name) is not None:
+            total += bytes_of(buffers[step[name]])
+    return total, operations, "attention"
+
+
 def kind_of(step, operand):
     if operand["type"] in LOW:
         return "low"
@@ -128,19 +160,25 @@ def seconds_at_least(step, buffers, gpu):
 
 
 def calls_of(step):
-    """Returns the number of kernels. Each call of a library counts as one."""
+    """Returns the number of kernels. A call of a library counts as one, but the
+    gradient of attention as three: sums of rows, products, the queries'
+    gradient."""
     if step["op"] == "for":
         return step["count"] * sum(calls_of(inner) for inner in step["steps"])
     if step["op"] == "matmul" and step.get("outer"):
         return math.prod(step["outer"]["extents"])
-    return 1
+    return 3 if step["op"] == "attention" and step["kind"] == "gradient" else 1
 
 
 def predict(function, gpu):
     """Sums up a function of a plan: steps, kernels, bytes, operations, the
     seconds of its roof, and its likely seconds, as a whole and by part."""
     total = collections.Counter()
-    reached = gpu._replace(low=gpu.low * REACHED, tf32=gpu.tf32 * REACHED)
+    reached = gpu._replace(
+        low=gpu.low * REACHED,
+        attention=gpu.attention * ATTENTION_REACHED,
+        tf32=gpu.tf32 * REACHED,
+    )
     for step in function["steps"]:
         moved, operations, _ = work_of(step, function["buffers"])
         likely = seconds_at_least(step, function["buffers"], reached)

@@ -254,6 +254,35 @@ def test_a_step_has_a_roof(monkeypatch):
     )
 
 
+def test_attention_has_a_roof(monkeypatch):
+    """GPT-2's layer, 16 x 512 tokens: operands of 12.6 MB each."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools" / "gpu"))
+    roof = importlib.import_module("roof")
+    buffers = [
+        {"shape": [16, 512, 2304], "type": "bf16"},
+        {"shape": [16, 12, 512], "type": "f32"},
+    ]
+    forward = {"op": "attention", "kind": "forward", "causal_offset": 0}
+    forward |= {"batch": 16, "heads": 12, "key_heads": 12, "size": 64}
+    forward |= {"queries": 512, "keys": 512, "columns": 64, "query": 0}
+    operand, scores = 2 * 16 * 512 * 768, 16 * 12 * 512 * 513 // 2
+    assert roof.work_of({**forward, "statistics": 1}, buffers) == (
+        4 * operand + 4 * 16 * 12 * 512,
+        2 * scores * (64 + 64),
+        "attention",
+    )
+    everything = {**forward, "causal_offset": None}
+    assert roof.work_of(everything, buffers)[1] == 4 * 16 * 12 * 512 * 512 * 64
+    gradient = {**forward, "kind": "gradient", "statistics": 1}
+    moved, operations, _ = roof.work_of(gradient, buffers)
+    # The gradients of all scores are written and read.
+    expected = 8 * operand + 4 * 16 * 12 * 512 + 2 * 2 * 16 * 12 * 512**2
+    assert (moved, operations) == (expected, 2 * scores * 5 * 64)
+    assert (roof.calls_of(forward), roof.calls_of(gradient)) == (1, 3)
+    gpu = roof.find_gpu("NVIDIA H100 80GB HBM3")
+    assert roof.seconds_at_least(gradient, buffers, gpu) == moved / gpu.bytes
+
+
 def test_a_line_that_was_cut_is_left_out(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "tools" / "gpu"))
     report = importlib.import_module("report")
