@@ -112,6 +112,11 @@ def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
     kernels (`TargetInfo`). The kernel of a transpose fuses a cast of its
     operand.
 
+    On a GPU, attention of a library takes any distance between samples, heads
+    and tokens. It reads heads through `plan.access`, and writes through
+    `plan.arrange`, if rows start at whole vectors of 16 bytes. So heads stay
+    columns of a projection.
+
     On any target, a slice of adjacent elements, such as some rows of a matrix,
     becomes a view for all users.
 
@@ -153,8 +158,8 @@ def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
     return %1 : tensor<16x8x8xf32>
     ```
 
-    Afterwards, only products read a `plan.access` of elements that are not
-    adjacent.
+    Afterwards, only products and attention read a `plan.access` of elements
+    that are not adjacent.
   }];
   let dependentDialects = ["::mpc::MPCDialect", "::mpc::plan::PlanDialect"];
 }

@@ -12,9 +12,9 @@ def Plan_AccessOp : Plan_Op<"access", [Pure]> {
   let description = [{
     Element (i, j, ...) of the result lies in the source's memory at element
     offset + i * strides[0] + j * strides[1] + ...; nothing is moved. Only
-    products read an access, unless the elements are adjacent.
-    `plan-fold-movement` creates accesses from transposes, slices and reshapes.
-    The heads of an attention, for example:
+    products and attention of a library read an access, unless the elements are
+    adjacent. `plan-fold-movement` creates accesses from transposes, slices and
+    reshapes. The heads of an attention, for example:
 
     ```mlir
     %q = plan.access %qkv {offset = 0 : i64, strides = array<i64: 24576, 64, 2304, 1>}
@@ -35,9 +35,9 @@ def Plan_AccessOp : Plan_Op<"access", [Pure]> {
 def Plan_ArrangeOp : Plan_Op<"arrange", [Pure]> {
   let summary = "the result of a product that writes permuted axes";
   let description = [{
-    Axis i of the result is axis `perm[i]` of the product. The op is the only
-    user of the product, which writes directly in this order. The last axis
-    stays last.
+    Axis i of the result is axis `perm[i]` of the product, or of a result of
+    attention of a library. The op is the only user of the product, which writes
+    directly in this order. The last axis stays last.
 
     ```mlir
     %y = plan.arrange %heads {perm = array<i64: 0, 2, 1, 3>}
