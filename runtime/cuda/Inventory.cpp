@@ -2,9 +2,9 @@
 #include "runtime/cuda/Inventory.h"
 
 #include "runtime/cuda/BLASLtABI.h"
-#include "runtime/cuda/DNNABI.h"
 #include "runtime/cuda/NCCLABI.h"
 #include "runtime/cuda/SharedLibrary.h"
+#include "runtime/cuda/dnn/DNNABI.h"
 
 #include <optional>
 

@@ -7,9 +7,9 @@
 
 #include "runtime/cuda/BLASLt.h"
 #include "runtime/cuda/CUDAExecutable.h"
-#include "runtime/cuda/DNN.h"
 #include "runtime/cuda/KernelModule.h"
 #include "runtime/cuda/NCCL.h"
+#include "runtime/cuda/dnn/DNN.h"
 
 #include <vector>
 

@@ -6,7 +6,7 @@
 #define MPC_TEST_EMULATOR_LIBRARIES_H
 
 #include "runtime/cuda/BLASLtABI.h"
-#include "runtime/cuda/DNNABI.h"
+#include "runtime/cuda/dnn/DNNABI.h"
 
 #include "gtest/gtest.h"
 

@@ -2,7 +2,7 @@
 // emulated cuDNN executes the device's graphs operation by operation.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/cuda/DNNABI.h"
+#include "runtime/cuda/dnn/DNNABI.h"
 #include "test/runtime/AttentionCase.h"
 #include "test/runtime/cpu/Reference.h"
 #include "test/runtime/cuda/Emulated.h"

@@ -3,7 +3,7 @@
 // cuDNN refuses what the real one would.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/cuda/DNNABI.h"
+#include "runtime/cuda/dnn/DNNABI.h"
 #include "test/runtime/ConvCase.h"
 #include "test/runtime/cuda/Emulated.h"
 

@@ -6,8 +6,8 @@
 #ifndef MPC_TEST_RUNTIME_CUDA_COUNTEDWORKSPACE_H
 #define MPC_TEST_RUNTIME_CUDA_COUNTEDWORKSPACE_H
 
-#include "runtime/cuda/DNNProbe.h"
 #include "runtime/cuda/DeviceMemory.h"
+#include "runtime/cuda/dnn/DNNProbe.h"
 
 #include <cstring>
 

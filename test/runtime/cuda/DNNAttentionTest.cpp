@@ -7,7 +7,7 @@
 // with MPC_TEST_FULL=1.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/cuda/DNN.h"
+#include "runtime/cuda/dnn/DNN.h"
 #include "test/runtime/AttentionCase.h"
 #include "test/runtime/cuda/CountedWorkspace.h"
 #include "test/runtime/cuda/DescribedGPU.h"

@@ -3,7 +3,7 @@
 // Skipped without cuDNN.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/cuda/DNN.h"
+#include "runtime/cuda/dnn/DNN.h"
 #include "test/runtime/cuda/CountedWorkspace.h"
 #include "test/runtime/cuda/DescribedGPU.h"
 

@@ -6,7 +6,7 @@
 // MPC_TEST_DNN_GPU holds the description, as cuDNN itself prints it for a GPU.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/cuda/DNNABI.h"
+#include "runtime/cuda/dnn/DNNABI.h"
 
 #include <cstdlib>
 #include <cstring>

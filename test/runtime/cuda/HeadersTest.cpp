@@ -3,9 +3,9 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/BLASLtABI.h"
-#include "runtime/cuda/DNNABI.h"
 #include "runtime/cuda/DriverABI.h"
 #include "runtime/cuda/NCCLABI.h"
+#include "runtime/cuda/dnn/DNNABI.h"
 
 #include <gtest/gtest.h>
 #include <type_traits>

@@ -1,10 +1,10 @@
 // Verifies a plan's structs against each other: every index in range, every
-// buffer inside its memory, every operand as large as its step reads. All
+// buffer inside the memory, every operand as large as the step reads. All
 // arithmetic on numbers from the file is checked for overflow.
 //
-// The verifier cannot check what a kernel does inside its buffers; the compiler
-// is responsible. It does check that every kernel gets the buffers and sizes
-// that its code is made for.
+// The verifier cannot check what a kernel does inside buffers; the compiler is
+// responsible. The verifier checks that every kernel gets buffers and sizes for
+// which the kernel's code is made.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_PLANVERIFIER_H
@@ -17,7 +17,7 @@
 
 namespace mpc::runtime {
 
-/// An integer that records whether its computation overflowed.
+/// An integer with a record of overflows.
 struct Checked {
   int64_t value = 0;
   bool overflowed = false;
@@ -141,8 +141,8 @@ private:
   const Plan &plan;
   int64_t dataBytes;
   const Function *function = nullptr;
-  /// For each buffer that a loop around the current step moves: its lowest and
-  /// its highest offset.
+  /// The lowest and the highest offset of each buffer that a loop around the
+  /// current step moves.
   std::map<size_t, std::pair<int64_t, int64_t>> reach;
   /// The number of loops and conditions around the current step.
   int depth = 0;

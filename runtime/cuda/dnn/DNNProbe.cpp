@@ -1,7 +1,7 @@
 // Runs a cuDNN plan on a single product whose result needs all bits of float32.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/cuda/DNNProbe.h"
+#include "runtime/cuda/dnn/DNNProbe.h"
 
 #include "runtime/Tensor.h"
 

@@ -2,9 +2,9 @@
 // finds a plan, and binds the operands.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/cuda/DNNAttentionGraph.h"
-#include "runtime/cuda/DNNPlan.h"
 #include "runtime/cuda/SharedLibrary.h"
+#include "runtime/cuda/dnn/DNNAttentionGraph.h"
+#include "runtime/cuda/dnn/DNNPlan.h"
 
 #include <limits>
 

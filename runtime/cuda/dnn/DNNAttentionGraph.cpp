@@ -3,11 +3,11 @@
 //
 // The gradient of the queries is a product of the scores' gradients, which the
 // library then keeps in scratch memory. The library also takes a graph that
-// adds up this gradient in any order, and its engines have no note about that.
-// So the graph decides the order, not the notes.
+// adds up this gradient in any order, without a note on the engine. So the
+// graph decides the order, not the notes.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/cuda/DNNAttentionGraph.h"
+#include "runtime/cuda/dnn/DNNAttentionGraph.h"
 
 namespace mpc::runtime::cuda {
 
@@ -208,7 +208,8 @@ void AttentionGraph::addGradient() {
   reduceInto(DNNReduction::Sum, products, dots);
   applyInto(DNNPointwise::Multiply, outputDots, dots,
             {number(kOne, DNNType::F32)});
-  // The probabilities, from scores and statistics.
+  // Scores less statistics have the probabilities as exponentials, so no
+  // maximum and no sum is needed again.
   const Node query = operand(Operand::Query);
   const Node key = operand(Operand::Key, true);
   Node s = scale(multiply(query, key));

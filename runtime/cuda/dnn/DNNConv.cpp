@@ -1,9 +1,9 @@
 // Describes convolutions and their gradients to cuDNN.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/cuda/DNNPlan.h"
-#include "runtime/cuda/DNNProbe.h"
 #include "runtime/cuda/SharedLibrary.h"
+#include "runtime/cuda/dnn/DNNPlan.h"
+#include "runtime/cuda/dnn/DNNProbe.h"
 
 #include <cstdio>
 

@@ -1,7 +1,7 @@
 // Fills the descriptors of operation graphs.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/cuda/DNNGraph.h"
+#include "runtime/cuda/dnn/DNNGraph.h"
 
 #include <cassert>
 

@@ -1,10 +1,10 @@
 // Opens cuDNN and owns its descriptors.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/cuda/DNN.h"
+#include "runtime/cuda/dnn/DNN.h"
 
-#include "runtime/cuda/DNNPlan.h"
 #include "runtime/cuda/SharedLibrary.h"
+#include "runtime/cuda/dnn/DNNPlan.h"
 
 namespace mpc::runtime::cuda {
 

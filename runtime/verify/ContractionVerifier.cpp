@@ -1,7 +1,7 @@
 // Verifies the matrix products and convolutions of a plan.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/PlanVerifier.h"
+#include "runtime/verify/PlanVerifier.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +13,7 @@ static constexpr size_t kMaxOuterAxes = 64;
 
 /// An operand or the result of a batched product: row-major matrices of rows x
 /// columns with leading dimension `ld`. `axes` has the extent of each batch
-/// axis, and its stride in elements.
+/// axis, and the stride in elements.
 struct PlanVerifier::Matrix {
   int64_t offset, rows, columns, ld;
   std::vector<std::pair<int64_t, int64_t>> axes;
@@ -40,7 +40,7 @@ static Checked product(const std::vector<int64_t> &extents) {
   return result;
 }
 
-/// Checks that the result goes either to a buffer or to an epilogue.
+/// Checks for a result buffer or an epilogue, not both.
 bool PlanVerifier::verifyEpilogue(const std::optional<Epilogue> &epilogue,
                                   const std::optional<size_t> &written) {
   return expect(epilogue.has_value() != written.has_value(),
@@ -87,7 +87,7 @@ bool PlanVerifier::verifyOuter(const MatMulStep &step) {
          expect(count <= kMaxOuterAxes, "it has too many outer axes");
 }
 
-/// Checks that all elements of all matrices of the batch lie within `buffer`.
+/// Checks the reach of all matrices of the batch against `buffer`.
 void PlanVerifier::verifyMatrix(const Buffer &buffer, const char *name,
                                 const Matrix &matrix) {
   bool isPossible = matrix.offset >= 0 && matrix.ld >= matrix.columns &&
@@ -148,7 +148,7 @@ void PlanVerifier::verifyRows(const Matrix &matrix, int64_t elements) {
     verifyApart(matrix);
 }
 
-/// Checks that a GPU's libraries support the types of operands and result.
+/// Checks the types of operands and result for a GPU's libraries.
 bool PlanVerifier::verifyGPUTypes(Compute compute, const Buffer &first,
                                   const Buffer &second, const Buffer &result) {
   return expect(first.type == second.type,
@@ -191,7 +191,7 @@ void PlanVerifier::verifyFusedOperand(const std::optional<size_t> &index,
          std::string(nameOf(type)));
 }
 
-/// Checks the operation that is fused with a product. `c` is the buffer of the
+/// Checks the operation fused with a product. `c` is the buffer of the
 /// result; null if an epilogue gets the result, which happens only on a CPU.
 void PlanVerifier::verifyFused(const MatMulStep &step, const Buffer *c) {
   using Kind = FusedKind;

@@ -7,9 +7,9 @@
 #define MPC_RUNTIME_CUDA_DNN_H
 
 #include "runtime/AttentionOperands.h"
-#include "runtime/cuda/DNNABI.h"
 #include "runtime/cuda/DeviceMemory.h"
 #include "runtime/cuda/PreparedStep.h"
+#include "runtime/cuda/dnn/DNNABI.h"
 
 #include <array>
 #include <map>

@@ -2,7 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/AttentionOperands.h"
-#include "runtime/PlanVerifier.h"
+#include "runtime/verify/PlanVerifier.h"
 
 #include <cmath>
 
@@ -12,8 +12,8 @@ static std::string quote(AttentionOperand operand) {
   return std::string("'") + nameOf(operand) + "'";
 }
 
-/// Checks that the step has the operands of its kind, with types that a GPU's
-/// library takes, in buffers that are large enough.
+/// Checks each operand: present for the step's kind, of a type for GPUs, and
+/// within the buffer.
 bool PlanVerifier::verifyTypes(const AttentionStep &step) {
   for (AttentionOperand operand : kAttentionOperands) {
     const std::optional<size_t> index = bufferOf(step, operand);
@@ -34,7 +34,7 @@ bool PlanVerifier::verifyTypes(const AttentionStep &step) {
       return false;
     }
     const Buffer &buffer = function->buffers[*index];
-    // The query is the first operand, so its buffer exists.
+    // The query is the first operand, so the buffer exists.
     const DType type = function->buffers[step.query].type;
     if (!expect(type == DType::F16 || type == DType::BF16,
                 "attention takes f16 or bf16"))
@@ -106,8 +106,7 @@ static std::optional<UsedMemory> findMemory(const Buffer &buffer,
   return UsedMemory{&buffer, block, bytes};
 }
 
-/// Checks that the step writes each element once, and no element of another
-/// operand.
+/// Checks the results: each element once, and no element of another operand.
 void PlanVerifier::verifyResults(const AttentionStep &step) {
   std::vector<UsedMemory> all;
   std::vector<size_t> written;

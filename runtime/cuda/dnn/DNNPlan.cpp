@@ -1,7 +1,7 @@
 // Asks cuDNN for engines, and compiles them.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/cuda/DNNPlan.h"
+#include "runtime/cuda/dnn/DNNPlan.h"
 
 #include "runtime/cuda/SharedLibrary.h"
 

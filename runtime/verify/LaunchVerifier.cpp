@@ -2,7 +2,7 @@
 // kernels.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/PlanVerifier.h"
+#include "runtime/verify/PlanVerifier.h"
 
 namespace mpc::runtime {
 
@@ -33,8 +33,7 @@ void PlanVerifier::verifyArgument(size_t number, const Buffer &buffer,
 
 /// Checks the written arguments, which follow the first `reads` arguments. Each
 /// must be in the arena or the state, and overlap no other argument. A kernel
-/// that works in place lists one buffer among both its read and its written
-/// arguments.
+/// that works in place lists one buffer among both read and written arguments.
 void PlanVerifier::verifyWrittenArgs(const std::vector<size_t> &args,
                                      size_t reads) {
   auto isSame = [](const Buffer &a, const Buffer &b) {

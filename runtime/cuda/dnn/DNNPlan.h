@@ -6,7 +6,7 @@
 #ifndef MPC_RUNTIME_CUDA_DNNPLAN_H
 #define MPC_RUNTIME_CUDA_DNNPLAN_H
 
-#include "runtime/cuda/DNNGraph.h"
+#include "runtime/cuda/dnn/DNNGraph.h"
 
 #include <functional>
 
@@ -100,8 +100,8 @@ struct DNNDemands {
   std::string remedy;
 };
 
-/// Returns a plan for a complete graph, an earlier one if an equal graph has
-/// one, and reserves its scratch memory and `demands.ownBytes`. A Device error
+/// Returns a plan for a complete graph. Equal graphs get one plan. Also
+/// reserves scratch memory: the plan's, and `demands.ownBytes`. A Device error
 /// if no deterministic engine meets the demands.
 StatusOr<std::shared_ptr<const DNNPlan>>
 findPlan(DNN &library, std::shared_ptr<DNNGraph> graph,

@@ -5,7 +5,7 @@
 #ifndef MPC_RUNTIME_CUDA_DNNGRAPH_H
 #define MPC_RUNTIME_CUDA_DNNGRAPH_H
 
-#include "runtime/cuda/DNN.h"
+#include "runtime/cuda/dnn/DNN.h"
 
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/PlanVerifier.h"
+#include "runtime/verify/PlanVerifier.h"
 #include "runtime/ArtifactFormat.h"
 
 #include <algorithm>
@@ -309,8 +309,8 @@ void PlanVerifier::verifyStep(const IfStep &step) {
   verifyNested(step.otherwise);
 }
 
-/// Checks that all moving buffers stay inside their memory, through all
-/// iterations of the loop and of the loops around it.
+/// Checks the memory of moving buffers in all iterations of the loop and of
+/// outer loops.
 bool PlanVerifier::verifyMoving(const ForStep &step) {
   std::set<size_t> seen;
   for (const MovingBuffer &moving : step.moving) {
@@ -325,7 +325,7 @@ bool PlanVerifier::verifyMoving(const ForStep &step) {
     auto [entry, isNew] =
         reach.try_emplace(moving.buffer, buffer.offset, buffer.offset);
     auto &[low, high] = entry->second;
-    // This loop lowers `low` if it moves the buffer backwards, and else raises
+    // The loop lowers `low` if the buffer moves backwards, and else raises
     // `high`.
     Checked way = Checked(step.count - 1) * moving.bytes;
     Checked moved = way + (moving.bytes < 0 ? low : high);
@@ -342,7 +342,7 @@ bool PlanVerifier::verifyMoving(const ForStep &step) {
   return true;
 }
 
-/// Checks that a loop's private memory lies within the arena.
+/// Checks a loop's private memory against the arena.
 bool PlanVerifier::verifyPrivate(const ForStep &step) {
   if (!step.privateMemory)
     return true;

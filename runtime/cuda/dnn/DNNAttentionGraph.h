@@ -4,7 +4,7 @@
 #ifndef MPC_RUNTIME_CUDA_DNNATTENTIONGRAPH_H
 #define MPC_RUNTIME_CUDA_DNNATTENTIONGRAPH_H
 
-#include "runtime/cuda/DNNGraph.h"
+#include "runtime/cuda/dnn/DNNGraph.h"
 
 #include <initializer_list>
 #include <optional>
