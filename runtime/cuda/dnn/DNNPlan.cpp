@@ -171,6 +171,15 @@ static bool keepsPromises(const DNNEngine &engine, const DNNDemands &demands) {
 // The choice
 //===----------------------------------------------------------------------===//
 
+/// Adds the operation to the error of an allocation of scratch memory.
+static Status explain(const Status &shortage, const DNNDemands &demands) {
+  std::string text = shortage.message() + "; these bytes are for " +
+                     demands.operation + ", beside the plan's memory";
+  if (text.find(demands.remedy) == std::string::npos)
+    text += demands.remedy;
+  return Status(shortage.getCode(), text);
+}
+
 namespace {
 class PlanChooser {
 public:
@@ -297,7 +306,7 @@ StatusOr<std::shared_ptr<const DNNPlan>> PlanChooser::choose() {
   }
   // No proposal works: memory is short, or no engine keeps mpc's promises.
   if (!shortage.ok())
-    return shortage;
+    return explain(shortage, demands);
   return Status(StatusCode::Device,
                 "cuDNN " + std::to_string(library.call.getVersion()) +
                     " has no deterministic engine for " + demands.operation +
@@ -315,7 +324,7 @@ findPlan(DNN &library, std::shared_ptr<DNNGraph> graph,
     Status status = library.workspace.reserve(known->second->workspaceBytes() +
                                               demands.ownBytes);
     if (!status.ok())
-      return status;
+      return explain(status, demands);
     return known->second;
   }
   const std::string key = graph->key();

@@ -325,6 +325,23 @@ TEST(CUDAAttention, SaysThatNVRTCIsMissing) {
   });
 }
 
+/// The gradient's scratch memory grows with the square of the tokens.
+TEST(CUDAAttention, SaysThatThereIsNoRoomForScratchMemory) {
+  std::string log = newLogFile();
+  const ArtifactBuilder builder = artifact(Attention(withTokens(40)));
+  emulated({{"MPC_EMULATOR_LOG", log}},
+           [&] { EXPECT_TRUE(tryOpenOnGPU(builder).ok()); });
+  const auto allocations = countCalls(readLog(log), "cuMemAlloc_v2");
+  emulated({{"MPC_EMULATOR_FAULT",
+             "cuMemAlloc_v2:" + std::to_string(allocations) + "=2"}},
+           [&] {
+             expectMessage(tryOpenOnGPU(builder), StatusCode::Device,
+                           {"no room for 13824 more bytes",
+                            "these bytes are for attention's gradient of bf16",
+                            "--attention products"});
+           });
+}
+
 TEST(CUDAAttention, SaysThatNoEngineTakesTheGraph) {
   emulated({{"MPC_EMULATOR_FAULT", "cudnnBackendSetAttribute:1+=3000"}}, [] {
     expectRefused(AttentionCase(), {"cannot describe an attention"});
