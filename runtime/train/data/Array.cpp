@@ -439,7 +439,20 @@ std::string locate(const Array &array) {
   return array.source.empty() ? array.name : array.source + ": " + array.name;
 }
 
+/// Names the field of a table: "data.csv: line 5, column 'age'".
+static std::string locateField(const Array &array, int64_t index) {
+  const TablePlace &table = *array.table;
+  const auto columns = static_cast<int64_t>(table.columns.size());
+  assert(array.size() == columns * int64_t(table.lines->size()) &&
+         "a row of the array is a row of the table");
+  return (array.source.empty() ? "" : array.source + ": ") + "line " +
+         std::to_string((*table.lines)[size_t(index / columns)]) +
+         ", column '" + table.columns[size_t(index % columns)] + "'";
+}
+
 std::string locate(const Array &array, int64_t index) {
+  if (array.table)
+    return locateField(array, index);
   std::string position;
   for (size_t axis = array.shape.size(); axis-- > 0;) {
     const std::string here = std::to_string(index % array.shape[axis]);

@@ -38,6 +38,14 @@ DType toDType(ElementType type);
 /// The largest rank of an array in a file. No honest file has a larger one.
 inline constexpr size_t kMaxRank = 32;
 
+/// The place of a table's values in its file, for messages.
+struct TablePlace {
+  /// The line, from 1, on which each row begins.
+  std::shared_ptr<const std::vector<int64_t>> lines;
+  /// The names of the columns that are side by side in a row.
+  std::vector<std::string> columns;
+};
+
 /// A dense, row-major, little-endian array. The bytes belong to `owner` (a
 /// mapping or a buffer) and need not be aligned.
 struct Array {
@@ -52,6 +60,8 @@ struct Array {
   /// [N, columns]. A column fits an input of any shape that has as many
   /// elements per sample.
   bool isColumn = false;
+  /// The place of the values in the table; null for other arrays.
+  std::shared_ptr<const TablePlace> table = nullptr;
   /// True if each sample comes from a file of its own, or if the format knows
   /// no channels. Then axes of extent 1 do not matter: samples [N,40,60] fit an
   /// input [N,1,40,60].
@@ -121,7 +131,8 @@ Status invalid(const std::string &where, const std::string &what);
 
 /// Returns "data.npz: x", or only the name without a source.
 std::string locate(const Array &array);
-/// Names the element at row-major position `index`: "data.npz: x[3,0,2]".
+/// Names the element at row-major position `index`: "data.npz: x[3,0,2]", or
+/// "data.csv: line 5, column 'age'".
 std::string locate(const Array &array, int64_t index);
 
 /// Describes a failed conversion: "data.npz: x[3,0,2]: nan is not a finite

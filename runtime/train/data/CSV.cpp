@@ -234,7 +234,9 @@ static void addField(ColumnBuilder &column, std::string_view field,
   column.values = {};
 }
 
-static Array toArray(ColumnBuilder &&column, const std::string &path) {
+static Array toArray(ColumnBuilder &&column,
+                     std::shared_ptr<const std::vector<int64_t>> lines,
+                     const std::string &path) {
   auto values = std::make_shared<std::vector<double>>(std::move(column.values));
   Array array;
   array.name = std::move(column.name);
@@ -244,6 +246,8 @@ static Array toArray(ColumnBuilder &&column, const std::string &path) {
   array.data = reinterpret_cast<const std::byte *>(values->data());
   array.owner = std::move(values);
   array.isColumn = true;
+  array.table = std::make_shared<const TablePlace>(
+      TablePlace{std::move(lines), {array.name}});
   if (!column.fault.empty())
     array.fault = path + ": " + column.fault;
   if (column.faults > 1)
@@ -270,6 +274,7 @@ StatusOr<std::vector<Array>> parseCSV(std::string_view text,
   // Skip empty lines. But in a table of one column, an empty line with data
   // after it is a missing value, like "".
   int64_t blank = 0;
+  auto lines = std::make_shared<std::vector<int64_t>>();
   while (!reader.atEnd()) {
     if (auto reason = reader.read(fields))
       return at(*reason);
@@ -284,6 +289,7 @@ StatusOr<std::vector<Array>> parseCSV(std::string_view text,
       return at("has " + std::to_string(fields.size()) +
                 " values, the first line names " +
                 std::to_string(columns.size()) + " columns");
+    lines->push_back(reader.line());
     for (size_t i = 0; i < fields.size(); ++i)
       addField(columns[i], fields[i], reader.line());
   }
@@ -291,7 +297,7 @@ StatusOr<std::vector<Array>> parseCSV(std::string_view text,
   std::vector<Array> arrays;
   for (ColumnBuilder &column : columns)
     if (!column.name.empty())
-      arrays.push_back(toArray(std::move(column), path));
+      arrays.push_back(toArray(std::move(column), lines, path));
   return arrays;
 }
 
@@ -367,6 +373,10 @@ StatusOr<Array> stackColumns(const std::vector<Array> &columns,
   Array array = columns[0];
   array.name = name;
   array.shape = {rows, width};
+  TablePlace place{columns[0].table->lines, {}};
+  for (const Array &column : columns)
+    place.columns.push_back(column.name);
+  array.table = std::make_shared<const TablePlace>(std::move(place));
   array.data = reinterpret_cast<const std::byte *>(values->data());
   array.owner = std::move(values);
   return array;

@@ -350,6 +350,30 @@ def test_a_value_that_is_missing_is_located(tmp_path):
     assert "3 columns are left for the input 'x', which takes 2" in run.text
 
 
+def test_a_label_or_index_out_of_range_is_located(tmp_path):
+    nodes = [
+        helper.make_node("Gather", ["table", "city"], ["rows"], "embedding"),
+        helper.make_node("Add", ["rows", "x"], ["logits"], "sum"),
+    ]
+    inputs = {"city": (np.int64, ["N"]), "x": (np.float32, ["N", 3])}
+    outputs = {"logits": (np.float32, ["N", 3])}
+    table = {"table": np.zeros((4, 3), np.float32)}
+    path = tmp_path / "city.onnx"
+    onnx.save(mpctest.make_model(nodes, inputs, outputs, table), path)
+    flags = ["--data", tmp_path / "t.csv", "--csv-columns", "x=a:c"]
+    loss = ["--loss", "cross_entropy", "--batch-size", 2, "--max-steps", 1]
+    for rows, message in (
+        ("1,1,2,3,0\n\n7,1,2,3,1\n", "line 4, column 'city': index 7 is not in [-4,4)"),
+        ("1,1,2,3,0\n\n1,1,2,3,5\n", "line 4, column 'target': label 5 is not in [0,3)"),
+        ("1,1,2,3,0\n1,1,2,3,1.5\n", "line 3, column 'target': 1.5 is not an integer"),
+        ("1,1,2,3,0\n1,1,2,1e39,1\n", "line 3, column 'c': 1e+39 does not fit"),
+    ):
+        (tmp_path / "t.csv").write_text("city,a,b,c,target\n" + rows)
+        done = mpctest.mpc("train", path, *flags, *loss)
+        assert done.returncode == INVALID
+        assert f"t.csv: {message}" in done.stderr
+
+
 @pytest.mark.parametrize(
     "flags, text",
     [

@@ -51,6 +51,22 @@ TEST(CSV, ReadsColumnsByTheNamesOfTheFirstLine) {
   EXPECT_EQ(valuesOf(columns[2]), (std::vector<double>{300, 6}));
 }
 
+TEST(CSV, LocatesValuesByLineAndColumn) {
+  // The first record takes two lines, and an empty line is left out.
+  const std::vector<Array> columns =
+      parseCSVText("a,b\n\"1\n\",2\n\n3,4\n5,6\n");
+  EXPECT_EQ(locate(columns[1], 0), "t.csv: line 2, column 'b'");
+  EXPECT_EQ(locate(columns[1], 1), "t.csv: line 5, column 'b'");
+  StatusOr<Array> stacked = stackColumns(columns, "x");
+  ASSERT_TRUE(stacked.ok()) << stacked.status().message();
+  EXPECT_EQ(locate(*stacked), "t.csv: x");
+  EXPECT_EQ(locate(*stacked, 4), "t.csv: line 6, column 'a'");
+  EXPECT_EQ(locate(*stacked, 5), "t.csv: line 6, column 'b'");
+  // The shape of an input changes nothing.
+  stacked->shape = {3, 1, 2};
+  EXPECT_EQ(locate(*stacked, 3), "t.csv: line 5, column 'b'");
+}
+
 TEST(CSV, LeavesOutTheIndexOfPandas) {
   EXPECT_EQ(namesOf(parseCSVText(",a\n0,1\n1,2\n")),
             std::vector<std::string>{"a"});
