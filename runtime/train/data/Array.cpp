@@ -481,7 +481,13 @@ std::string describe(const Array &array, const BadElement &bad, DType type) {
 
 PackedArray::~PackedArray() = default;
 
+std::string_view typeNameOf(const Array &array) {
+  return array.unreadType.empty() ? nameOf(array.type) : array.unreadType;
+}
+
 Status unpack(Array &array) {
+  if (!array.fault.empty())
+    return invalid(array.fault);
   if (!array.packed)
     return Status();
   try {

@@ -74,6 +74,9 @@ struct Array {
   std::string fault = "";
   /// Image files that are not decoded yet; null for other arrays. The input
   /// decides the shape of the images; until then the array has no elements.
+  /// The name of an element type that no ElementType equals, such as "text".
+  /// Empty for other arrays. The array has a fault, and `type` means nothing.
+  std::string unreadType = "";
   std::shared_ptr<const ImageFolder> images = nullptr;
   /// The array's values in an archive, still compressed; null for other arrays.
   /// The array has no values until `unpack`.
@@ -93,7 +96,11 @@ public:
 };
 
 /// Reads the values of a packed array into memory; does nothing for other
-/// arrays. IO if memory is too short.
+/// arrays. InvalidInput if the array has a fault, IO if memory is too short.
+/// Returns the name of the type of the array's elements, also if they are not
+/// read: "f32", "text".
+std::string_view typeNameOf(const Array &array);
+
 Status unpack(Array &array);
 
 /// Returns an array that owns a copy of the tensor's bytes.

@@ -5,6 +5,7 @@
 #include "runtime/train/data/Npy.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <limits>
 #include <set>
@@ -21,6 +22,10 @@ static_assert(kMaxNpyHeader == kMaxHeader + 12, "magic, version, length");
 
 struct Header {
   ElementType type = ElementType::F32;
+  /// For elements that are not read: the name of their type, the reason, and
+  /// the bytes of an element; nullopt if the header does not tell.
+  std::string unread, fault;
+  std::optional<int64_t> unreadSize;
   bool bigEndian = false;
   bool fortranOrder = false;
   Shape shape;
@@ -81,8 +86,13 @@ private:
 
   std::optional<std::string> descr(Header &header) {
     std::string code;
-    if (!string(code))
-      return "structured element types are not read";
+    if (!string(code)) {
+      if (!skipList())
+        return "descr is neither a string nor a list of fields";
+      header.unread = "structure";
+      header.fault = "structured element types are not read";
+      return std::nullopt;
+    }
     static const struct {
       std::string_view code;
       ElementType type;
@@ -94,8 +104,6 @@ private:
         {"i8", ElementType::I64},  {"f2", ElementType::F16},
         {"f4", ElementType::F32},  {"f8", ElementType::F64},
     };
-    if (code.find('O') != std::string::npos)
-      return "object arrays (pickled Python) are not read";
     // The code has byte order, kind and size: "<f4".
     const char order = code.empty() ? '\0' : code[0];
     for (const auto &entry : table) {
@@ -107,13 +115,77 @@ private:
       header.bigEndian = order == '>';
       return std::nullopt;
     }
-    const bool isText = code.find('U') != std::string::npos ||
-                        code.find('S') != std::string::npos;
-    return "element type '" + code +
-           "' is not one of bool, u1..u8, i1..i8, f2, f4, f8" +
-           (isText ? "; help: this is text; numpy.unique(labels, "
-                     "return_inverse=True)[1] are numbers"
-                   : "");
+    return unreadDescr(code, header);
+  }
+
+  /// Accepts a type that NumPy has and ElementType lacks. Only its name and
+  /// size are known then.
+  static std::optional<std::string> unreadDescr(const std::string &code,
+                                                Header &header) {
+    const std::string reason =
+        "element type '" + code +
+        "' is not one of bool, u1..u8, i1..i8, f2, f4, f8";
+    const bool hasOrder =
+        !code.empty() && std::string_view("<>=|").find(code[0]) != code.npos;
+    std::string_view rest = std::string_view(code).substr(hasOrder);
+    if (rest.empty())
+      return reason;
+    const char kind = rest[0];
+    rest.remove_prefix(1);
+    int64_t size = 0;
+    const auto [end, error] =
+        std::from_chars(rest.data(), rest.data() + rest.size(), size);
+    const std::string_view unit(end, size_t(rest.data() + rest.size() - end));
+    const bool isTime = kind == 'M' || kind == 'm';
+    if ((kind == 'O') != rest.empty() ||
+        (kind != 'O' && (error != std::errc() || size < 0)) ||
+        (!unit.empty() && !isTime))
+      return reason;
+    const bool isText = kind == 'U' || kind == 'S';
+    header.fault = reason;
+    if (kind != 'O')
+      header.unreadSize = size;
+    if (isText) {
+      header.unread = "text";
+      header.fault += "; help: this is text; numpy.unique(labels, "
+                      "return_inverse=True)[1] are numbers";
+      // A character of U has four bytes.
+      if (kind == 'U' && __builtin_mul_overflow(size, 4, &*header.unreadSize))
+        return reason;
+    } else if (isTime) {
+      header.unread = "time";
+    } else if (kind == 'c') {
+      header.unread = "complex";
+    } else if (kind == 'V' || kind == 'f') {
+      header.unread = kind == 'V' ? "bytes" : "f" + std::to_string(size * 8);
+    } else if (kind == 'O') {
+      header.unread = "object";
+      header.fault = "object arrays (pickled Python) are not read";
+    } else {
+      return reason;
+    }
+    return std::nullopt;
+  }
+
+  /// Skips a list in brackets, which may have other lists and strings inside.
+  bool skipList() {
+    skipSpace();
+    if (text.empty() || text[0] != '[')
+      return false;
+    for (int64_t depth = 0; !text.empty();) {
+      const char c = text[0];
+      if (std::string ignored; c == '\'' || c == '"') {
+        if (!string(ignored))
+          return false;
+        continue;
+      }
+      text.remove_prefix(1);
+      depth += c == '[' || c == '(';
+      depth -= c == ']' || c == ')';
+      if (depth == 0)
+        return true;
+    }
+    return false;
   }
 
   std::optional<std::string> shape(Shape &shape) {
@@ -188,7 +260,8 @@ private:
 /// Returns the size of the array in bytes; nullopt if it does not fit in 63
 /// bits.
 static std::optional<int64_t> byteSize(const Header &header) {
-  int64_t bytes = sizeOf(header.type);
+  int64_t bytes = header.fault.empty() ? sizeOf(header.type)
+                                       : header.unreadSize.value_or(1);
   for (int64_t extent : header.shape)
     if (__builtin_mul_overflow(bytes, extent, &bytes))
       return std::nullopt;
@@ -287,20 +360,27 @@ static StatusOr<Beginning> readBeginning(const std::byte *data, size_t present,
     return invalid(where, "bad .npy header: " + *reason);
   const std::optional<int64_t> bytes = byteSize(header);
   const size_t found = size - start - length;
-  if (!bytes || uint64_t(*bytes) != found)
-    return invalid(where, "shape " + toString(header.shape) + " of " +
-                              std::string(nameOf(header.type)) + " takes " +
-                              (bytes ? std::to_string(*bytes) : "over 2^63") +
-                              " bytes, the file has " + std::to_string(found));
+  // Of objects and structures, only NumPy knows the size.
+  const bool isSizeKnown = header.fault.empty() || header.unreadSize;
+  if (!bytes || (isSizeKnown && uint64_t(*bytes) != found))
+    return invalid(
+        where, "shape " + toString(header.shape) + " of " +
+                   (header.fault.empty() ? std::string(nameOf(header.type))
+                                         : header.unread) +
+                   " takes " + (bytes ? std::to_string(*bytes) : "over 2^63") +
+                   " bytes, the file has " + std::to_string(found));
   beginning.values = start + length;
   beginning.bytes = *bytes;
   return beginning;
 }
 
-static Array describe(const Header &header) {
+static Array describe(const Header &header, const std::string &where) {
   Array array;
   array.type = header.type;
   array.shape = header.shape;
+  array.unreadType = header.unread;
+  if (!header.fault.empty())
+    array.fault = where + ": " + header.fault;
   return array;
 }
 
@@ -309,7 +389,7 @@ StatusOr<Array> parseNpyHeader(const std::byte *data, size_t present,
   StatusOr<Beginning> beginning = readBeginning(data, present, size, where);
   if (!beginning.ok())
     return beginning.status();
-  return describe(beginning->header);
+  return describe(beginning->header, where);
 }
 
 StatusOr<Array> parseNpy(const std::byte *data, size_t size,
@@ -320,7 +400,9 @@ StatusOr<Array> parseNpy(const std::byte *data, size_t size,
     return beginning.status();
   // Use the file's bytes in place, unless the elements must be reordered.
   const Header &header = beginning->header;
-  Array array = describe(header);
+  Array array = describe(header, where);
+  if (!array.fault.empty())
+    return array;
   array.data = data + beginning->values;
   array.owner = std::move(owner);
   if (beginning->bytes == 0 || (!header.fortranOrder && !header.bigEndian))

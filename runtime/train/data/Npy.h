@@ -16,8 +16,9 @@ namespace mpc::runtime::train {
 
 /// Parses the array in [data, data + size), which `owner` keeps alive. Uses
 /// little-endian elements in C order in place; converts big-endian elements and
-/// Fortran order to a copy. `where` begins every message: a file, or a member
-/// of an archive.
+/// Fortran order to a copy. Elements that are no numbers, such as text, give an
+/// array with a fault. `where` begins every message: a file, or a member of an
+/// archive.
 StatusOr<Array> parseNpy(const std::byte *data, size_t size,
                          std::shared_ptr<const void> owner,
                          const std::string &where);

@@ -374,6 +374,21 @@ def test_a_label_or_index_out_of_range_is_located(tmp_path):
         assert f"t.csv: {message}" in done.stderr
 
 
+def test_text_beside_numbers_is_left_out(tmp_path):
+    """mpc run --output writes such files. Text is an error only if it is used."""
+    model = row_model(tmp_path, {"x": 2})
+    arrays = {"x": np.ones((4, 2)), "target": np.ones((4, 1)), "name": ["é"] * 4}
+    np.savez(tmp_path / "t.npz", **arrays)
+    flags = ["--loss", "mse", "--data", tmp_path / "t.npz"]
+    run = Run(tmp_path, model, *flags)
+    assert run.code == 0, run.text
+    assert "no input takes 'name'" in run.text
+    run = Run(tmp_path, model, *flags, "--target-array", "name")
+    assert run.code == INVALID
+    assert "t.npz:name.npy: element type '<U1' is not one of" in run.text
+    assert "this is text" in run.text
+
+
 @pytest.mark.parametrize(
     "flags, text",
     [

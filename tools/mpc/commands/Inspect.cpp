@@ -146,7 +146,7 @@ static ExitCode inspectArrays(const std::string &file,
   os << file << ": " << train::counted(int64_t(arrays->size()), "array")
      << "\n";
   for (const train::Array &array : *arrays)
-    os << "  " << printable(array.name) << ": " << train::nameOf(array.type)
+    os << "  " << printable(array.name) << ": " << train::typeNameOf(array)
        << " " << toString(array.shape) << "\n";
   return ExitCode::Done;
 }

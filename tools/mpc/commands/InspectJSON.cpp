@@ -164,7 +164,7 @@ JSONValue mpc::tools::describe(const std::vector<train::Array> &arrays) {
   JSONValue list = JSONValue::array();
   for (const train::Array &array : arrays)
     list.push_back({{"name", array.name},
-                    {"type", train::nameOf(array.type)},
+                    {"type", train::typeNameOf(array)},
                     {"shape", array.shape}});
   return list;
 }

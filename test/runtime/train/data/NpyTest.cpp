@@ -96,14 +96,52 @@ TEST(Npy, ConvertsFortranOrderOfThreeDimensions) {
     EXPECT_EQ(int(array->data[i]), i);
 }
 
-TEST(Npy, RefusesObjectsAndStructures) {
-  expectInvalidFile(npy(header("|O", "False", "(1,)"), "x"), "object arrays");
-  expectInvalidFile(npy("{'descr': [('a', '<f4')], 'fortran_order': False, "
-                        "'shape': (1,)}",
-                        "xxxx"),
-                    "structured");
-  expectInvalidFile(npy(header("<c8", "False", "(1,)"), "12345678"), "'<c8'");
-  expectInvalidFile(npy(header("<V2", "False", "(1,)"), "12"), "'<V2'");
+/// Expects an array without values, whose fault contains `text`.
+void expectUnread(const std::string &file, const std::string &type,
+                  const std::string &text) {
+  StatusOr<Array> array = parseFile(file);
+  ASSERT_TRUE(array.ok()) << array.status().message();
+  EXPECT_EQ(typeNameOf(*array), type);
+  EXPECT_EQ(array->shape, Shape{2});
+  EXPECT_EQ(array->data, nullptr);
+  expectFailure(unpack(*array), StatusCode::InvalidInput, text);
+  expectFailure(toTensor(*array, DType::F32).status(), StatusCode::InvalidInput,
+                text);
+}
+
+TEST(Npy, KnowsTypesWhoseValuesItDoesNotRead) {
+  expectUnread(npy(header("<U3", "False", "(2,)"), std::string(24, 'x')),
+               "text", "a.npy: element type '<U3' is not one of bool");
+  expectUnread(npy(header("|S3", "False", "(2,)"), "abcdef"), "text",
+               "this is text");
+  expectUnread(npy(header("<U0", "False", "(2,)"), ""), "text", "'<U0'");
+  expectUnread(npy(header("|O", "False", "(2,)"), "pickle"), "object",
+               "object arrays (pickled Python) are not read");
+  expectUnread(npy("{'descr': [('a', '<f4'), ('b ]', [('c', '|u1')], (2,))], "
+                   "'fortran_order': False, 'shape': (2,)}",
+                   "xxxx"),
+               "structure", "structured");
+  expectUnread(npy(header("<c4", "False", "(2,)"), "12345678"), "complex",
+               "'<c4'");
+  expectUnread(npy(header("<M8[ns]", "False", "(2,)"), std::string(16, 'x')),
+               "time", "'<M8[ns]'");
+  expectUnread(npy(header("|V2", "False", "(2,)"), "1234"), "bytes", "'|V2'");
+  expectUnread(npy(header("<f16", "False", "(2,)"), std::string(32, 'x')),
+               "f128", "'<f16'");
+}
+
+TEST(Npy, ChecksTheSizeOfValuesThatItDoesNotRead) {
+  expectInvalidFile(npy(header("<U3", "False", "(2,)"), "abcdef"),
+                    "shape 2 of text takes 24 bytes, the file has 6");
+  expectInvalidFile(
+      npy(header("<U9223372036854775807", "False", "(2,)"), "abcdef"),
+      "'<U9223372036854775807'");
+  expectInvalidFile(npy(header("|S-1", "False", "(2,)"), ""), "'|S-1'");
+  for (const char *type : {"", "<", "x4", "<U", "<U3x", "O4", "f", "<q8"})
+    expectInvalidFile(npy(header(type, "False", "(2,)"), "12345678"),
+                      "element type '" + std::string(type) + "' is not one");
+  expectInvalidFile(npy("{'descr': [('a', '<f4'), 'fortran_order'", "xxxx"),
+                    "neither a string nor a list of fields");
 }
 
 TEST(Npy, RefusesEveryTruncation) {
