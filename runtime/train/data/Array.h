@@ -69,14 +69,16 @@ struct Array {
   /// For labels that are the names of folders: the names, in the order of the
   /// labels' numbers. Empty for other arrays.
   std::vector<std::string> classes = {};
+  /// True if the note about the images beside names the classes.
+  bool areClassesNoted = false;
   /// The reason why the array has no values; empty if there are values. An
   /// error only if the array is used.
   std::string fault = "";
-  /// Image files that are not decoded yet; null for other arrays. The input
-  /// decides the shape of the images; until then the array has no elements.
   /// The name of an element type that no ElementType equals, such as "text".
   /// Empty for other arrays. The array has a fault, and `type` means nothing.
   std::string unreadType = "";
+  /// Image files that are not decoded yet; null for other arrays. The input
+  /// decides the shape of the images; until then the array has no elements.
   std::shared_ptr<const ImageFolder> images = nullptr;
   /// The array's values in an archive, still compressed; null for other arrays.
   /// The array has no values until `unpack`.
@@ -95,12 +97,12 @@ public:
   virtual StatusOr<Array> unpack() const = 0;
 };
 
-/// Reads the values of a packed array into memory; does nothing for other
-/// arrays. InvalidInput if the array has a fault, IO if memory is too short.
 /// Returns the name of the type of the array's elements, also if they are not
 /// read: "f32", "text".
 std::string_view typeNameOf(const Array &array);
 
+/// Reads the values of a packed array into memory; does nothing for other
+/// arrays. InvalidInput if the array has a fault, IO if memory is too short.
 Status unpack(Array &array);
 
 /// Returns an array that owns a copy of the tensor's bytes.

@@ -32,16 +32,24 @@ static bool isNpy(const std::string &name) {
 }
 
 StatusOr<bool> isArrayFolder(const std::string &path) {
-  fs::path folder = path;
+  const fs::path folder = path;
   const auto classes = list(folder, /*folders=*/true);
   if (!classes.ok())
     return classes.status();
-  if (!classes->empty())
-    folder /= classes->front();
-  const auto files = list(folder, /*folders=*/false);
-  if (!files.ok())
-    return files.status();
-  return !files->empty() && isNpy(files->front());
+  // Labels may have empty folders.
+  std::vector<fs::path> folders;
+  for (const std::string &name : *classes)
+    folders.push_back(folder / name);
+  if (folders.empty())
+    folders.push_back(folder);
+  for (const fs::path &place : folders) {
+    const auto files = list(place, /*folders=*/false);
+    if (!files.ok())
+      return files.status();
+    if (!files->empty())
+      return isNpy(files->front());
+  }
+  return false;
 }
 
 namespace {
@@ -83,7 +91,8 @@ Status Samples::add(const std::string &file, int64_t label) {
 }
 
 static StatusOr<Samples> readSamples(const fs::path &root,
-                                     const std::vector<std::string> &classes) {
+                                     const std::vector<std::string> &classes,
+                                     bool allowsEmpty) {
   Samples samples;
   // If there are folders of labels, refuse a sample outside, which has no
   // label.
@@ -110,9 +119,10 @@ static StatusOr<Samples> readSamples(const fs::path &root,
       return invalid((folder / inner->front()).string(),
                      "is a folder within that of a label; move its samples "
                      "up into the label's");
-    if (files->empty())
+    if (files->empty() && !allowsEmpty)
       return invalid(folder.string(),
-                     "the folder of a label has no .npy files");
+                     "the folder of a label has no .npy files" +
+                         std::string(kEmptyLabelHelp));
     for (const std::string &file : *files)
       if (Status status = samples.add((folder / file).string(), int64_t(i));
           !status.ok())
@@ -137,24 +147,33 @@ void addOnes(const Shape &input, Shape &samples) {
   samples[0] = rows;
 }
 
-std::string describeLabels(const std::vector<std::string> &classes) {
+std::string describeLabels(const std::vector<std::string> &classes,
+                           const std::vector<bool> &isUsed) {
   constexpr size_t most = 20;
   std::string text = std::to_string(classes.size()) +
                      (classes.size() == 1 ? " label: " : " labels: ");
   for (size_t i = 0; i < std::min(classes.size(), most); ++i)
     text += (i ? ", " : "") + std::to_string(i) + " " + classes[i];
-  return text + (classes.size() > most ? ", ..." : "");
+  if (classes.size() > most)
+    text += ", ...";
+  std::string unused;
+  for (size_t i = 0; i < classes.size(); ++i)
+    if (!isUsed[i])
+      unused += (unused.empty() ? "; no sample of " : ", ") +
+                std::to_string(i) + " " + classes[i];
+  return text + unused;
 }
 
 StatusOr<std::vector<Array>> readArrayFolder(const std::string &path,
                                              const std::string &name,
-                                             const std::string &labels) {
+                                             const std::string &labels,
+                                             bool allowsEmpty) {
   auto listed = list(path, /*folders=*/true);
   if (!listed.ok())
     return listed.status();
   const std::vector<std::string> &classes = *listed;
   try {
-    StatusOr<Samples> read = readSamples(path, classes);
+    StatusOr<Samples> read = readSamples(path, classes, allowsEmpty);
     if (!read.ok())
       return read.status();
     auto owner = std::make_shared<Samples>(std::move(*read));

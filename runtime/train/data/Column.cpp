@@ -231,7 +231,8 @@ Status Column::addImages(Array part) {
   // folder in each.
   if (!parts.empty() && part.images->classes() != parts[0].images->classes())
     return invalid(part.source, "has other labels than " + parts[0].source +
-                                    "; every label needs a folder in both");
+                                    "; every label needs a folder in both, "
+                                    "which may be empty with --allow-empty");
   // Only count the images here; decodeImages decodes them.
   rowElements = layout->elements();
   starts.push_back(starts.back() + part.images->size());
@@ -347,9 +348,14 @@ void Column::addNotes(std::vector<std::string> &notes) const {
   assert(!parts.empty() && "a column has a part");
   const Array &array = parts[0];
   // Tell the user which folder has which label.
-  if (!array.classes.empty())
+  if (!array.classes.empty() && !array.areClassesNoted) {
+    std::vector<bool> isUsed(array.classes.size());
+    const auto *labels = reinterpret_cast<const int64_t *>(array.data);
+    for (int64_t row = 0; row < array.size(); ++row)
+      isUsed[size_t(labels[row])] = true;
     notes.push_back(array.source + ": " + std::to_string(array.shape[0]) +
-                    " samples of " + describeLabels(array.classes));
+                    " samples of " + describeLabels(array.classes, isUsed));
+  }
   if (turned)
     notes.push_back(locate(array) + ": converted from channels last " +
                     brackets(array.shape, 0, "") + " to the model's " +

@@ -97,6 +97,13 @@ Status Column::checkLabels(const Array &array, int64_t begin, int64_t end,
         return isIgnored || (label >= 0 && label < classes);
       },
       [&](int64_t position, int64_t label) {
+        if (!array.classes.empty())
+          return invalid(array.source,
+                         "has " + std::to_string(array.classes.size()) +
+                             " folders of labels, from '" +
+                             array.classes.front() + "' to '" +
+                             array.classes.back() + "'; the model has " +
+                             std::to_string(classes) + " classes");
         return reject(locateLabel(array, position), "label", label, 0, classes,
                       labelHelp(label, classes, ignored));
       });

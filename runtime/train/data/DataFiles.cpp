@@ -191,8 +191,9 @@ static StatusOr<bool> hasMasks(const std::string &folder) {
   return folders == std::vector<std::string>{"images", "masks"};
 }
 
-static StatusOr<std::vector<Array>> readImageFolder(const NamedPath &argument,
-                                                    const std::string &labels) {
+static StatusOr<std::vector<Array>>
+readImageFolder(const NamedPath &argument, const DataFileOptions &options) {
+  const std::string &labels = options.targetArray;
   // Read a folder of images or of masks. Masks are the labels, so images beside
   // masks have no labels of their own.
   const auto read = [&](const std::string &path, const std::string &name) {
@@ -216,7 +217,7 @@ static StatusOr<std::vector<Array>> readImageFolder(const NamedPath &argument,
   }
   // Without masks, each subfolder is a class, and its number is the label.
   StatusOr<std::shared_ptr<const ImageFolder>> folder =
-      ImageFolder::open(argument.path);
+      ImageFolder::open(argument.path, options.allowsEmpty);
   if (!folder.ok())
     return folder.status();
   return toArrays(*folder, argument.path, argument.name, labels);
@@ -253,9 +254,10 @@ static StatusOr<std::vector<Array>> readFile(const NamedPath &argument,
     StatusOr<bool> hasArrays = isArrayFolder(argument.path);
     if (!hasArrays.ok())
       return hasArrays.status();
-    return *hasArrays ? readArrayFolder(argument.path, argument.name,
-                                        options.targetArray)
-                      : readImageFolder(argument, options.targetArray);
+    return *hasArrays
+               ? readArrayFolder(argument.path, argument.name,
+                                 options.targetArray, options.allowsEmpty)
+               : readImageFolder(argument, options);
   }
   StatusOr<std::vector<Array>> arrays =
       isReadableCSV(argument.path) ? readCSV(argument.path, options.csvColumns)
@@ -345,7 +347,8 @@ Status checkSameLabels(const std::vector<Array> &first,
       if (a.name == b.name && labelNames(a) != labelNames(b) &&
           !labelNames(a).empty() && !labelNames(b).empty())
         return invalid(b.source, "has other labels than " + a.source +
-                                     "; every label needs a folder in both");
+                                     "; every label needs a folder in both, "
+                                     "which may be empty with --allow-empty");
   return Status();
 }
 

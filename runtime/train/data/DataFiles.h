@@ -20,6 +20,8 @@ struct DataFileOptions {
   std::vector<std::string> csvColumns;
   /// The name to give the labels of a folder of samples.
   std::string targetArray = "target";
+  /// True if the folder of a label may be empty.
+  bool allowsEmpty = false;
   /// Is told which files are read; null if nobody wants to know.
   ReadObserver *observer = nullptr;
 };

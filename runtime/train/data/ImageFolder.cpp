@@ -138,19 +138,20 @@ Status ImageFolder::addFiles(const std::string &name, int64_t label) {
   return Status();
 }
 
-Status ImageFolder::addClass(const std::string &name) {
+Status ImageFolder::addClass(const std::string &name, bool allowsEmpty) {
   const size_t before = files.size();
   if (Status status = addFiles(name, int64_t(names.size())); !status.ok())
     return status;
-  if (files.size() == before)
+  if (files.size() == before && !allowsEmpty)
     return invalid((fs::path(root) / name).string(),
-                   "the folder of a label has no JPEG or PNG images");
+                   "the folder of a label has no JPEG or PNG images" +
+                       std::string(kEmptyLabelHelp));
   names.push_back(name);
   return Status();
 }
 
 StatusOr<std::shared_ptr<const ImageFolder>>
-ImageFolder::open(const std::string &path) {
+ImageFolder::open(const std::string &path, bool allowsEmpty) {
   auto folder = std::make_shared<ImageFolder>();
   folder->root = path;
   StatusOr<std::vector<std::string>> classes = listClasses(path);
@@ -159,8 +160,10 @@ ImageFolder::open(const std::string &path) {
   if (classes->empty())
     return openUnlabelled(path);
   for (const std::string &name : *classes)
-    if (Status status = folder->addClass(name); !status.ok())
+    if (Status status = folder->addClass(name, allowsEmpty); !status.ok())
       return status;
+  if (folder->files.empty())
+    return invalid(path, "no folder of a label has JPEG or PNG images");
   if (Status status = folder->countUnlabelled(); !status.ok())
     return status;
   return std::shared_ptr<const ImageFolder>(std::move(folder));
@@ -218,8 +221,12 @@ std::string ImageFolder::pathOf(int64_t row) const {
 std::string ImageFolder::description() const {
   std::string text =
       std::to_string(size()) + (size() == 1 ? " image" : " images");
-  if (isLabelled())
-    text += " of " + describeLabels(names);
+  if (isLabelled()) {
+    std::vector<bool> isUsed(names.size());
+    for (const File &file : files)
+      isUsed[size_t(file.label)] = true;
+    text += " of " + describeLabels(names, isUsed);
+  }
   if (others > 0)
     text += "; " + std::to_string(others) +
             (others == 1 ? " file that is no image is left out"
@@ -360,6 +367,8 @@ std::vector<Array> toArrays(std::shared_ptr<const ImageFolder> folder,
   target.shape = {folder->size()};
   target.data = reinterpret_cast<const std::byte *>(values->data());
   target.owner = std::move(values);
+  target.classes = folder->classes();
+  target.areClassesNoted = true;
   return {images, target};
 }
 

@@ -36,9 +36,10 @@ public:
   /// Lists the JPEG and PNG files under `path`, without opening them. If `path`
   /// has subfolders, they are the labels: images are ordered by label and then
   /// by name, and images outside are left out. Otherwise images have no labels.
-  /// InvalidInput if there are no images, or if a label has none.
+  /// InvalidInput if there are no images, or, without `allowsEmpty`, if a label
+  /// has none.
   static StatusOr<std::shared_ptr<const ImageFolder>>
-  open(const std::string &path);
+  open(const std::string &path, bool allowsEmpty = false);
   /// Lists all images under `path` and in its subfolders, without labels,
   /// ordered by stemOf.
   static StatusOr<std::shared_ptr<const ImageFolder>>
@@ -76,7 +77,7 @@ private:
     std::string name; ///< path within the folder
     int64_t label;
   };
-  Status addClass(const std::string &name);
+  Status addClass(const std::string &name, bool allowsEmpty);
   Status addFiles(const std::string &folder, int64_t label);
   /// Counts images outside the folders of labels, which torchvision ignores
   /// too.

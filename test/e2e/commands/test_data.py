@@ -298,6 +298,46 @@ def test_labels_of_validation_images_are_those_of_training(tmp_path):
     assert "has other labels than" in run.text
 
 
+def test_a_label_may_have_no_images(tmp_path):
+    """A label without images is an error, unless the user allows it."""
+    model = image_model(tmp_path, 3, 9, 12)
+    held = tmp_path / "held"
+    shutil.copytree(IMAGES / "folder", held)
+    for file in (held / "ant").iterdir():
+        file.unlink()
+    flags = [*CLASSES, "--data", f"x={IMAGES / 'folder'}", "--val-data", f"x={held}"]
+    run = Run(tmp_path, model, *flags)
+    assert run.code == INVALID
+    assert "ant: the folder of a label has no JPEG or PNG images" in run.text
+    assert "remove the folder, or say --allow-empty" in run.text
+    run = Run(tmp_path, model, *flags, "--allow-empty")
+    assert run.code == 0, run.text
+    assert "; no sample of 0 ant" in run.text
+    samples = tmp_path / "samples"
+    for label in "abc":
+        (samples / label).mkdir(parents=True)
+    np.save(samples / "b/1.npy", np.zeros((3, 9, 12), np.float32))
+    flags = [*CLASSES, "--batch-size", 1, "--data", f"x={samples}"]
+    run = Run(tmp_path, model, *flags)
+    assert run.code == INVALID
+    assert "a: the folder of a label has no .npy files; remove" in run.text
+    run = Run(tmp_path, model, *flags, "--allow-empty")
+    assert run.code == 0, run.text
+    assert "1 samples of 3 labels: 0 a, 1 b, 2 c; no sample of 0 a, 2 c" in run.text
+
+
+def test_folders_are_at_most_the_classes_of_the_model(tmp_path):
+    folder = tmp_path / "many"
+    shutil.copytree(IMAGES / "folder", folder)
+    for i in range(20):
+        shutil.copytree(folder / "ant", folder / f"bee{i:02}")
+    model = image_model(tmp_path, 3, 9, 12)
+    run = Run(tmp_path, model, *CLASSES, "--data", f"x={folder}")
+    assert run.code == INVALID
+    assert " folders of labels, from 'ant' to '" in run.text
+    assert "'; the model has " in run.text
+
+
 def write_csv(path, header, rows):
     lines = [",".join(header), *(",".join(map(repr, row)) for row in rows)]
     path.write_text("\n".join(lines) + "\n")

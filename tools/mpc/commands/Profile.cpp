@@ -306,7 +306,7 @@ static void addProfiledData(CLI::App &app, TrainCommand &train) {
       ->check(fraction());
   for (const char *flag :
        {"--augment", "--val-data", "--val-split", "--csv-columns",
-        "--normalize", "--input-layout", "--allow-nan"})
+        "--normalize", "--input-layout", "--allow-nan", "--allow-empty"})
     app.get_option(flag)->needs(data);
 }
 

@@ -53,6 +53,9 @@ void mpc::tools::addPreparationFlags(CLI::App &app, DataFlags &flags) {
   app.add_flag("--allow-nan", flags.allowsNaN,
                "allow NaN and infinity in inputs, such as missing values that "
                "the model masks");
+  app.add_flag("--allow-empty", flags.allowsEmpty,
+               "allow labels whose folder has no samples, such as a label that "
+               "only the training data has");
 }
 
 void mpc::tools::addAugmentFlag(CLI::App &app, DataFlags &flags) {
@@ -111,6 +114,7 @@ mpc::tools::readSamples(const std::vector<std::string> &files,
   DataFileOptions options;
   options.csvColumns = flags.csvColumns;
   options.targetArray = targetArray;
+  options.allowsEmpty = flags.allowsEmpty;
   ReadProgress progress;
   options.observer = &progress;
   return readDataFiles(files, options);

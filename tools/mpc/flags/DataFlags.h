@@ -23,13 +23,14 @@ struct DataFlags {
   std::vector<std::string> csvColumns;
   std::vector<std::string> normalize;
   std::vector<std::string> inputLayout;
-  bool allowsNaN = false;
+  bool allowsNaN = false, allowsEmpty = false;
   std::string augment; ///< --augment, of mpc train only
 };
 
 /// Adds --data and the flags of addPreparationFlags.
 void addDataFlags(CLI::App &app, DataFlags &flags);
-/// Adds --csv-columns, --normalize, --input-layout and --allow-nan.
+/// Adds --csv-columns, --normalize, --input-layout, --allow-nan and
+/// --allow-empty.
 void addPreparationFlags(CLI::App &app, DataFlags &flags);
 /// Adds --augment.
 void addAugmentFlag(CLI::App &app, DataFlags &flags);

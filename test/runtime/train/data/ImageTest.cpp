@@ -191,7 +191,11 @@ TEST(ImageFolder, SaysWhatIsMissing) {
   write(directory / "cat/notes.txt", "");
   expectFailure(ImageFolder::open(directory.path).status(),
                 StatusCode::InvalidInput,
-                "cat: the folder of a label has no JPEG or PNG");
+                "cat: the folder of a label has no JPEG or PNG images; remove "
+                "the folder, or say --allow-empty if");
+  expectFailure(
+      ImageFolder::open(directory.path, /*allowsEmpty=*/true).status(),
+      StatusCode::InvalidInput, "no folder of a label has JPEG");
   write(directory / "cat/a.webp", "");
   expectFailure(ImageFolder::open(directory.path).status(),
                 StatusCode::Unsupported, "a.webp: only JPEG and PNG");
@@ -201,6 +205,19 @@ TEST(ImageFolder, SaysWhatIsMissing) {
                                             directory / "cat/more");
   expectFailure(ImageFolder::open(directory.path).status(),
                 StatusCode::Unsupported, "cat/more: a link to a folder");
+}
+
+TEST(ImageFolder, ALabelMayHaveNoImages) {
+  TemporaryDirectory directory;
+  write(directory / "a/1.png", makeNoisyPNG(4, 4));
+  write(directory / "c/1.png", makeNoisyPNG(4, 4));
+  std::filesystem::create_directory(directory / "b");
+  auto folder = ImageFolder::open(directory.path, /*allowsEmpty=*/true);
+  ASSERT_TRUE(folder.ok()) << folder.status().message();
+  EXPECT_EQ((*folder)->classes(), (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ((*folder)->labelOf(1), 2);
+  EXPECT_EQ((*folder)->description(),
+            "2 images of 3 labels: 0 a, 1 b, 2 c; no sample of 1 b");
 }
 
 TEST(ImageFolder, ImagesWithoutFoldersHaveNoLabels) {
