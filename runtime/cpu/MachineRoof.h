@@ -29,13 +29,19 @@ struct MachineRoof {
   /// By amounts, ascending. Rates never grow with the amount.
   std::vector<Bandwidth> bandwidths;
   ProductRates products;
+  /// True if a rate is too low, since other programs had the cores in each run.
+  bool isBusy = false;
 };
 
-/// Measures for about a second, with `threads` threads (0: one per core). Uses
-/// only instructions in `features`, which are those of the artifact: oneDNN
-/// accepts only one limit per process.
+/// Measures for about a second, or up to five on a busy machine, with `threads`
+/// threads (0: one per core). Uses only instructions in `features`, which are
+/// those of the artifact: oneDNN accepts only one limit per process.
 StatusOr<MachineRoof> measureRoof(const std::vector<std::string> &features,
                                   int threads);
+
+/// Takes the larger of each rate. Both roofs are of the same machine and number
+/// of threads. The result is busy only if both are.
+MachineRoof joinRoofs(MachineRoof first, const MachineRoof &second);
 
 /// Returns the name of the CPU, as in /proc/cpuinfo; "unknown CPU" if the
 /// system does not tell.

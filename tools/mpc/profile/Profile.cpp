@@ -197,6 +197,8 @@ static void addNodes(Profile &profile) {
 void mpc::tools::addTimes(Profile &profile, const Plan &plan,
                           const ArtifactWork &work,
                           const ProfileRecorder &recorder) {
+  profile.kernels.clear();
+  profile.nodes.clear();
   profile.measuredSteps = recorder.getMeasuredSteps().size();
   profile.stepSeconds = findMedian(recorder.getPlainSteps());
   profile.measuredStepSeconds = findMedian(recorder.getMeasuredSteps());

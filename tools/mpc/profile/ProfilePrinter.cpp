@@ -173,11 +173,12 @@ static void printNodes(llvm::raw_ostream &os, const Profile &profile,
 static void printRoof(llvm::raw_ostream &os, const Roof &roof) {
   const auto &memory = roof.rates.bandwidths;
   os << "\nroof, measured " << roof.measured << (roof.isKept ? " (kept)" : "")
-     << ": products " << formatBillions(roof.rates.products.f32)
-     << " GFLOP/s in f32, " << formatBillions(roof.rates.products.bf16)
-     << " in bf16, " << formatBillions(roof.rates.products.f16)
-     << " in f16; memory " << formatBillions(memory.back().rate)
-     << " GB/s, caches up to " << formatBillions(memory.front().rate) << "\n";
+     << (roof.rates.isBusy ? " on a busy machine" : "") << ": products "
+     << formatBillions(roof.rates.products.f32) << " GFLOP/s in f32, "
+     << formatBillions(roof.rates.products.bf16) << " in bf16, "
+     << formatBillions(roof.rates.products.f16) << " in f16; memory "
+     << formatBillions(memory.back().rate) << " GB/s, caches up to "
+     << formatBillions(memory.front().rate) << "\n";
 }
 
 void mpc::tools::printProfile(llvm::raw_ostream &os, const Profile &profile,

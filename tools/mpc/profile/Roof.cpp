@@ -45,6 +45,7 @@ nlohmann::json Roof::toJSON() const {
   return {{"cpu", cpu},
           {"threads", threads},
           {"measured", measured},
+          {"busy", rates.isBusy},
           {"bandwidth", std::move(bandwidths)},
           {"flops_per_second",
            {{"f32", rates.products.f32},
@@ -65,12 +66,14 @@ static bool readRate(const nlohmann::json &object, const char *key,
 static bool readRoof(const std::string &text, Roof &roof) {
   const nlohmann::json object = parseBoundedJSON(text);
   if (!object.is_object() || !object.contains("measured") ||
-      !object["measured"].is_string() || !object.contains("bandwidth") ||
+      !object["measured"].is_string() || !object.contains("busy") ||
+      !object["busy"].is_boolean() || !object.contains("bandwidth") ||
       !object["bandwidth"].is_array() || object["bandwidth"].empty() ||
       !object.contains("flops_per_second") ||
       !object["flops_per_second"].is_object())
     return false;
   roof.measured = object["measured"].get<std::string>();
+  roof.rates.isBusy = object["busy"].get<bool>();
   for (const nlohmann::json &entry : object["bandwidth"]) {
     Bandwidth bandwidth;
     double bytes = 0;
@@ -112,25 +115,28 @@ static std::optional<CodeCache> openRoofCache(const std::string &name) {
 }
 
 StatusOr<Roof> mpc::tools::findRoof(const Target &target, int threads,
-                                    const std::string &folder, bool again) {
+                                    const std::string &folder, KeptRoof use) {
   Roof roof;
   roof.cpu = hostCPUName();
   roof.threads = threads;
-  const std::string key = "mpc roof 1\n" + roof.cpu + "\n" +
+  const std::string key = "mpc roof 2\n" + roof.cpu + "\n" +
                           std::to_string(threads) + "\n" +
                           llvm::join(target.features, ",");
   const std::optional<CodeCache> cache = openRoofCache(folder);
-  if (cache && !again)
+  std::optional<Roof> kept;
+  if (cache && use != KeptRoof::Replace)
     if (std::optional<std::string> text = cache->lookup(key)) {
-      Roof kept = roof;
-      kept.isKept = true;
-      if (readRoof(*text, kept))
-        return kept;
+      kept = roof;
+      kept->isKept = true;
+      if (!readRoof(*text, *kept))
+        kept.reset();
     }
+  if (kept && use == KeptRoof::Take && !kept->rates.isBusy)
+    return *kept;
   StatusOr<MachineRoof> rates = measureRoof(target.features, threads);
   if (!rates.ok())
     return rates.status();
-  roof.rates = std::move(*rates);
+  roof.rates = kept ? joinRoofs(std::move(*rates), kept->rates) : *rates;
   roof.measured = formatNow();
   if (cache)
     cache->store(key, textOf(roof.toJSON()));

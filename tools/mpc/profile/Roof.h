@@ -29,11 +29,18 @@ struct Roof {
   nlohmann::json toJSON() const;
 };
 
+/// Says what becomes of a roof that the cache has.
+enum class KeptRoof {
+  Take,    ///< it is the roof, unless the machine was busy: then as Raise
+  Raise,   ///< the roof is measured again, and the larger of each rate counts
+  Replace, ///< the roof is measured again
+};
+
 /// Returns the roof for `threads` threads and the CPU features of `target`:
-/// from the cache in `folder`, or measured. With `again`, always measures. The
-/// cache is a folder as in --kernel-cache.
+/// from the cache in `folder`, or measured. Keeps a measured roof in the cache,
+/// which is a folder as in --kernel-cache.
 runtime::StatusOr<Roof> findRoof(const runtime::Target &target, int threads,
-                                 const std::string &folder, bool again);
+                                 const std::string &folder, KeptRoof kept);
 
 } // namespace mpc::tools
 
