@@ -355,10 +355,10 @@ std::string mpc::onnx_frontend::printType(const Model &model,
   llvm::interleave(
       tensor.shape().dim(), os,
       [&](const Dimension &dim) {
-        if (dim.has_dim_value())
-          os << dim.dim_value();
-        else
+        if (isDynamic(dim))
           os << printSymbol(findSymbol(dim));
+        else
+          os << dim.dim_value();
       },
       ",");
   os << ']';
