@@ -122,6 +122,15 @@ def test_frozen_weight_has_an_adapter(tmp_path):
         assert set(arrays) == {
             f"base_model.model.{layer}.lora_{part}.weight" for layer in "pq" for part in "AB"
         }
-    process = mpctest.mpc(*command, "--output", tmp_path / "o.onnx", "--overwrite-metrics")
+    command = [*command, "--overwrite-metrics", "--output", tmp_path / "o.onnx"]
+    process = mpctest.mpc(*command)
     assert process.returncode == 4
     assert "quantized, and cannot receive their adapter" in process.stderr
+    # ONNX Runtime runs the model with the adapters as nodes.
+    mpctest.mpc_ok(*command, "--unmerged")
+    session = onnxruntime.InferenceSession(tmp_path / "o.onnx")
+    (scores,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(np.mean((scores - target) ** 2), losses[-1], rtol=0.3)
+    loaded = ["--lora", "2", "--weights", output]
+    found = mpctest.run(model, {"x": x}, tmp_path, "--batch-size", 32, *loaded)["y"]
+    np.testing.assert_allclose(scores, found, rtol=1e-4, atol=1e-4)

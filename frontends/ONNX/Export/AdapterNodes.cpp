@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Export/AdapterNodes.h"
 
+#include "frontends/ONNX/Model/Graph.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/StringSet.h"
 
 using namespace mpc::onnx_frontend;
 using llvm::ArrayRef;
@@ -20,8 +23,10 @@ public:
   Error run();
 
 private:
+  void findWeights();
   std::string findSource(std::string name) const;
-  Error addTo(proto::NodeProto node, const AdapterNodes &adapter, int32_t type);
+  const AdapterNodes *findAdapter(const proto::NodeProto &node) const;
+  Error addTo(proto::NodeProto node, const AdapterNodes &adapter);
   void addMatrices(const proto::NodeProto &node, const AdapterNodes &adapter);
   void addConvolutions(const proto::NodeProto &node,
                        const AdapterNodes &adapter);
@@ -39,6 +44,13 @@ private:
   google::protobuf::RepeatedPtrField<proto::NodeProto> nodes;
   /// The inputs of Identity and Transpose nodes, by output.
   llvm::StringMap<std::string> views;
+  /// The element types of initializers.
+  llvm::StringMap<int32_t> types;
+  /// The adapters by the tensor that is their weight, and by the node that
+  /// dequantizes the weight and multiplies by it, MatMulNBits.
+  llvm::StringMap<const AdapterNodes *> byWeight, byProduct;
+  /// The element type of each adapter's matrices.
+  llvm::DenseMap<const AdapterNodes *, int32_t> typeOf;
 };
 } // namespace
 
@@ -123,14 +135,14 @@ void AdapterWriter::addConvolutions(const proto::NodeProto &node,
 }
 
 // Adds `node`, a product, and after it the nodes of the adapter.
-Error AdapterWriter::addTo(proto::NodeProto node, const AdapterNodes &adapter,
-                           int32_t type) {
+Error AdapterWriter::addTo(proto::NodeProto node, const AdapterNodes &adapter) {
   const std::string y = node.output(0);
   const bool isConv = node.op_type() == "Conv";
-  if (findSource(node.input(1)) != adapter.weight)
+  if (!byProduct.contains(getNodeName(node)) &&
+      byWeight.lookup(findSource(node.input(1))) != &adapter)
     return model.error(ErrorKind::Unsupported,
                        "node '" + node.name() + "' (" + node.op_type() +
-                           ") has the weight '" + adapter.weight +
+                           ") has the weight '" + adapter.module +
                            "' on the left; leave --unmerged out, which merges "
                            "the adapters");
   node.set_output(0, y + ".base");
@@ -142,7 +154,7 @@ Error AdapterWriter::addTo(proto::NodeProto node, const AdapterNodes &adapter,
       adapter.scale * (alpha ? static_cast<double>(alpha->f()) : 1.0);
   std::string change = y + ".lora_B";
   if (scale != 1.0) {
-    addScale(y + ".lora.scale", scale, type);
+    addScale(y + ".lora.scale", scale, typeOf.lookup(&adapter));
     addNode("Mul", {change, y + ".lora.scale"}, y + ".lora");
     change = y + ".lora";
   }
@@ -166,44 +178,76 @@ void AdapterWriter::addParameter(const std::string &name,
   }
 }
 
+// Finds the tensor or the product that each adapter changes, and the type that
+// its matrices have: that of the weight or, of a quantized one, of its scales.
+void AdapterWriter::findWeights() {
+  llvm::StringMap<const AdapterNodes *> byModule;
+  for (const AdapterNodes &adapter : adapters) {
+    if (adapter.weight.empty()) {
+      byModule[adapter.module] = &adapter;
+      continue;
+    }
+    byWeight[adapter.weight] = &adapter;
+    typeOf[&adapter] = types.lookup(adapter.weight);
+  }
+  for (const proto::NodeProto &node : graph.node()) {
+    const AdapterNodes *adapter = byModule.lookup(getNodeName(node));
+    const bool isProduct = node.op_type() == "MatMulNBits";
+    const int scales = isProduct ? 2 : 1;
+    if (!adapter || node.output_size() == 0 || node.input_size() <= scales)
+      continue;
+    if (isProduct)
+      byProduct[getNodeName(node)] = adapter;
+    else
+      byWeight[node.output(0)] = adapter;
+    auto type = types.find(node.input(scales));
+    typeOf[adapter] =
+        type == types.end() ? proto::TensorProto::FLOAT : type->second;
+  }
+}
+
+// Returns the adapter of a product; null if `node` has none.
+const AdapterNodes *
+AdapterWriter::findAdapter(const proto::NodeProto &node) const {
+  const bool isProduct = node.op_type() == "MatMul" ||
+                         node.op_type() == "Gemm" || node.op_type() == "Conv";
+  const AdapterNodes *adapter = byProduct.lookup(getNodeName(node));
+  for (int i = 0; isProduct && node.input_size() >= 2 && i < 2 && !adapter; ++i)
+    adapter = byWeight.lookup(findSource(node.input(i)));
+  return adapter;
+}
+
 Error AdapterWriter::run() {
-  llvm::StringMap<int32_t> types;
   for (const proto::TensorProto &tensor : graph.initializer())
     types[tensor.name()] = tensor.data_type();
   for (const proto::NodeProto &node : graph.node())
     if ((node.op_type() == "Identity" || node.op_type() == "Transpose") &&
         node.input_size() == 1 && node.output_size() == 1)
       views[node.output(0)] = node.input(0);
-  llvm::StringMap<const AdapterNodes *> byWeight;
-  for (const AdapterNodes &adapter : adapters)
-    byWeight[adapter.weight] = &adapter;
-  llvm::StringSet<> used;
+  findWeights();
+  llvm::DenseSet<const AdapterNodes *> used;
   for (proto::NodeProto &node : *graph.mutable_node()) {
-    const bool isProduct =
-        (node.op_type() == "MatMul" || node.op_type() == "Gemm" ||
-         node.op_type() == "Conv") &&
-        node.input_size() >= 2;
-    const AdapterNodes *adapter = nullptr;
-    for (int i = 0; isProduct && i < 2 && !adapter; ++i)
-      adapter = byWeight.lookup(findSource(node.input(i)));
+    const AdapterNodes *adapter = findAdapter(node);
     if (!adapter) {
       nodes.Add()->Swap(&node);
       continue;
     }
-    used.insert(adapter->weight);
-    if (Error error = addTo(node, *adapter, types.lookup(adapter->weight)))
+    used.insert(adapter);
+    if (Error error = addTo(node, *adapter))
       return error;
   }
   for (const AdapterNodes &adapter : adapters) {
-    if (!used.contains(adapter.weight))
-      return model.error(ErrorKind::Unsupported,
-                         "no product of the main graph reads '" +
-                             adapter.weight +
-                             "'; leave --unmerged out, which merges the "
-                             "adapters");
-    const int32_t type = types.lookup(adapter.weight);
-    addParameter(adapter.a, adapter.shapeA, type);
-    addParameter(adapter.b, adapter.shapeB, type);
+    const bool isQuantized = adapter.weight.empty();
+    if (!used.contains(&adapter))
+      return model.error(
+          ErrorKind::Unsupported,
+          "no product of the main graph reads '" +
+              (isQuantized ? adapter.module : adapter.weight) + "'; " +
+              (isQuantized ? "write the adapters alone, with --trained-only"
+                           : "leave --unmerged out, which merges the "
+                             "adapters"));
+    addParameter(adapter.a, adapter.shapeA, typeOf.lookup(&adapter));
+    addParameter(adapter.b, adapter.shapeB, typeOf.lookup(&adapter));
   }
   graph.mutable_node()->Swap(&nodes);
   return Error::success();

@@ -16,7 +16,10 @@ namespace mpc::onnx_frontend {
 /// An adapter that a file receives: each product with `weight` gets `scale` * B
 /// A added to the weight.
 struct AdapterNodes {
-  std::string weight; ///< the initializer that the adapter changes
+  /// The initializer that the adapter changes; empty for a weight that the node
+  /// `module` dequantizes, a DequantizeLinear or MatMulNBits.
+  std::string weight;
+  std::string module;
   std::string a, b; ///< new initializers, [rank, in, ...] and [out, rank, ...]
   llvm::SmallVector<int64_t> shapeA, shapeB;
   double scale = 1;
@@ -35,8 +38,9 @@ struct AdapterNodes {
 /// ```
 ///
 /// A and B become initializers without values, and graph inputs, so that ONNX
-/// Runtime can replace them by an adapter file. Error (kind Unsupported) if a
-/// weight has no product, or one that reads the weight as the left factor.
+/// Runtime can replace them by an adapter file. The product of a quantized
+/// weight stays as it is. Error (kind Unsupported) if a weight has no product,
+/// or one that reads the weight as the left factor.
 llvm::Error addAdapterNodes(Model &model,
                             llvm::ArrayRef<AdapterNodes> adapters);
 

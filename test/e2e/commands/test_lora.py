@@ -354,3 +354,20 @@ def test_base_of_int8_stays_frozen(tmp_path):
         *("eval", *common, "--lora", "2:4", "--weights", adapter, "--format", "jsonl")
     ).stdout
     np.testing.assert_allclose(json.loads(said)["eval_loss"], loss, rtol=1e-5)
+    # The same run, with the adapters as nodes behind the product.
+    run = tmp_path / "run"
+    mpctest.mpc_ok(
+        *("train", *common, "--lora", "2:4", "--epochs", 40, "--optimizer", "adam"),
+        *("--lr", 0.03, "--output", tmp_path / "apart.onnx", "--unmerged"),
+        *("--checkpoint-dir", run),
+    )
+    onnx.checker.check_model(tmp_path / "apart.onnx", full_check=True)
+    session = onnxruntime.InferenceSession(tmp_path / "apart.onnx")
+    (scores,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(scores, np.tanh(x @ w) @ weights["head"], rtol=1e-4, atol=1e-5)
+    process = mpctest.mpc(
+        *("export", tmp_path / "model.onnx", "--checkpoint", run, "-o", tmp_path / "x.onnx")
+    )
+    assert process.returncode == 4
+    assert "the weights of 'fc1' are computed or quantized" in process.stderr
+    assert f"with --unmerged, --resume {run}/step-40" in process.stderr

@@ -285,6 +285,14 @@ ExitCode ExportRun::mergeAdapters(const onnx_frontend::TensorMap &parts) {
   // A model with the adapters as nodes has their matrices as own values.
   if (parts.empty())
     return ExitCode::Done;
+  for (const Adapter &adapter : adapters)
+    if (adapter.weight.empty())
+      return reportError(ExitCode::Unsupported,
+                         "the weights of '" + adapter.module +
+                             "' are computed or quantized, and cannot receive "
+                             "their adapter; write the model by mpc train with "
+                             "--unmerged, --resume " +
+                             checkpointPath + " and the flags of the run");
   std::vector<train::Array> state;
   for (const auto &entry : parts)
     state.push_back(makeArray(entry.first(), entry.second));

@@ -185,8 +185,9 @@ static ExitCode checkMerged(const std::vector<Adapter> &adapters) {
       return reportError(ExitCode::Unsupported,
                          "the weights of '" + adapter.module +
                              "' are computed or quantized, and cannot receive "
-                             "their adapter; write the adapters alone with "
-                             "--trained-only and --output "
+                             "their adapter; keep it as nodes of the model "
+                             "with --unmerged, or write the adapters alone "
+                             "with --trained-only and --output "
                              "adapter_model.safetensors");
   return ExitCode::Done;
 }
@@ -209,7 +210,7 @@ TrainedModelWriter::prepare(const train::TraineeInfo &info,
       names.push_back(onnx_frontend::getONNXName(variable.name).str());
   if (options.output.empty())
     return ExitCode::Done;
-  if (!options.trainedOnly)
+  if (!options.trainedOnly && !options.unmerged)
     if (ExitCode code = checkMerged(adapters); code != ExitCode::Done)
       return code;
   if (extensionOf(options.output) == kRuntimeAdapterExtension)
@@ -286,6 +287,7 @@ std::vector<onnx_frontend::AdapterNodes> TrainedModelWriter::listNodes() const {
   using onnx_frontend::getONNXName;
   for (const Adapter &adapter : adapters)
     nodes.push_back({getONNXName(adapter.weight).str(),
+                     getONNXName(adapter.module).str(),
                      getONNXName(adapter.a).str(), getONNXName(adapter.b).str(),
                      adapterShapes.at(adapter.a), adapterShapes.at(adapter.b),
                      adapter.scale});
@@ -330,8 +332,7 @@ ExitCode TrainedModelWriter::write(State &state) {
   llvm::erase_if(state, [&](const train::Array &array) {
     return llvm::is_contained(leftOut, array.name);
   });
-  return reportError(
-      options.trainedOnly && !adapters.empty()
-          ? writeAdapters(options.output, state, adapters, options.model)
-          : writeState(options.output, state));
+  return reportError(options.trainedOnly && !adapters.empty()
+                         ? writeAdapters(options.output, state, adapters, options.model)
+                         : writeState(options.output, state));
 }
