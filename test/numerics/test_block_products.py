@@ -78,6 +78,22 @@ def test_other_forms_are_refused(tmp_path):
     assert "expected 18 scales, one of each block" in process.stderr + process.stdout
 
 
+@pytest.mark.parametrize("shape", [(1, COLUMNS), (5, COLUMNS), (1,), ()])
+def test_a_bias_of_another_shape_is_refused(shape, tmp_path):
+    """ONNX Runtime refuses these, too: nothing is broadcast."""
+    model = make_product(4, bias=True, batch=5)
+    model.graph.initializer[-1].CopyFrom(
+        mpctest.numpy_helper.from_array(np.ones(shape, np.float32), "bias")
+    )
+    mpctest.onnx.save(model, tmp_path / "m.onnx")
+    process = mpctest.mpc("check", tmp_path / "m.onnx")
+    assert process.returncode == 1
+    assert f"expected a bias [{COLUMNS}]" in process.stderr + process.stdout
+    with pytest.raises(Exception, match="bias"):
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        session.run(None, {"x": np.ones((5, DEPTH), np.float32)})
+
+
 def test_frozen_weight_has_an_adapter(tmp_path):
     """Layers of 4 bits are adapted, and only the adapters change."""
     values = {f"{layer}.{name}": value for layer in "pq" for name, value in weights(4, None).items()}

@@ -113,6 +113,10 @@ LogicalResult mpc::onnx_frontend::importMatMulNBits(NodeImporter &node) {
   if (node.operandType(2).getNumElements() != rows * blocks)
     return node.invalid("expected " + Twine(rows * blocks) +
                         " scales, one of each block" + node.found({2}));
+  if (node.hasInput(5) &&
+      node.operandType(5).getShape() != ArrayRef<int64_t>{rows})
+    return node.invalid("expected a bias [" + Twine(rows) + "]" +
+                        node.found({5}));
   FailureOr<Value> zeroPoints = readZeroPoints(node, *sizes);
   if (failed(zeroPoints))
     return failure();
