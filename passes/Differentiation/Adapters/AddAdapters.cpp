@@ -362,12 +362,6 @@ LogicalResult AddAdaptersPass::addAdapter(FunctionEditor &forward,
   Location location = weight.products.front().op->getLoc();
   int64_t inputs = weight.getExtent(/*ofInputs=*/true);
   int64_t outputs = weight.getExtent(/*ofInputs=*/false);
-  if (spec.rank > std::min(inputs, outputs))
-    return report(location)
-           << "--lora: '" << weight.name << "' has " << inputs << " inputs and "
-           << outputs << " outputs, so a rank of " << spec.rank
-           << " saves nothing; give at most " << std::min(inputs, outputs)
-           << ", or choose layers with @REGEX";
   StringRef module = weight.name;
   module.consume_back(".weight");
   Value result = weight.products.front().op->getResult(0);
@@ -384,6 +378,13 @@ LogicalResult AddAdaptersPass::addAdapter(FunctionEditor &forward,
                    RankedTensorType::get(shape, element));
   if (failed(a) || failed(b))
     return failure();
+  // An adapter of --weights may have any rank.
+  if (spec.rank > std::min(inputs, outputs) && !isAdapter(*a))
+    return report(location)
+           << "--lora: '" << weight.name << "' has " << inputs << " inputs and "
+           << outputs << " outputs, so a rank of " << spec.rank
+           << " saves nothing; give at most " << std::min(inputs, outputs)
+           << ", or choose layers with @REGEX";
   // B starts at zero, so the adapter changes nothing at first. A value of
   // --weights stays.
   if (!isAdapter(*a))

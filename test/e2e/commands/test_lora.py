@@ -179,6 +179,57 @@ def test_file_of_another_rank_is_refused(tmp_path):
     assert "gives 'fc2.lora_A.weight', and --lora adapts no such layer" in process.stderr
 
 
+def test_a_loaded_adapter_may_have_any_rank(tmp_path):
+    """PEFT allows more rows than the layer has outputs."""
+    random = np.random.default_rng(5)
+    a = random.standard_normal((12, 64), np.float32) / 8
+    b = random.standard_normal((10, 12), np.float32) / 8
+    names = [f"base_model.model.fc3.lora_{part}.weight" for part in "AB"]
+    adapter = tmp_path / "adapter_model.safetensors"
+    safetensors.numpy.save_file(dict(zip(names, (a, b))), adapter)
+    flags = ("--lora", "12:6@fc3", "--weights", adapter)
+    done = mpctest.mpc_ok("eval", MODEL, "--data", TEST, *LOSS, *flags, "--batch-size", 32)
+    # The note of what stays names no values that came from the file.
+    (stays,) = [line for line in done.stderr.splitlines() if "values stay" in line]
+    assert "lora" not in stays and "'fc3.weight'" in stays
+    model = onnx.load(MODEL)
+    (weight,) = [w for w in model.graph.initializer if w.name == "fc3.weight"]
+    merged = onnx.numpy_helper.to_array(weight) + 0.5 * b @ a
+    weight.CopyFrom(onnx.numpy_helper.from_array(merged, "fc3.weight"))
+    onnx.save(model, tmp_path / "merged.onnx")
+    assert evaluate(MODEL, *flags) == evaluate(tmp_path / "merged.onnx") != evaluate(MODEL)
+
+
+@pytest.mark.parametrize(
+    "setting,name,shape",
+    [
+        ({"use_dora": True}, "fc1.lora_magnitude_vector", [128]),
+        ({"lora_bias": True}, "fc1.lora_B.bias", [128]),
+        ({"bias": "lora_only"}, "fc1.base_layer.bias", [128]),
+        ({"peft_type": "LOHA"}, "fc1.hada_w1_a", [128, 4]),
+    ],
+)
+def test_adapters_of_other_kinds_are_refused(setting, name, shape, tmp_path):
+    """Each changes what the layer computes, so its LoRA part alone is wrong."""
+    adapter = tmp_path / "adapter_model.safetensors"
+    train(adapter, "--trained-only")
+    values = safetensors.numpy.load_file(adapter)
+    values[f"base_model.model.{name}"] = np.ones(shape, np.float32)
+    safetensors.numpy.save_file(values, adapter)
+    config = tmp_path / "adapter_config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | setting))
+    flags = ("--weights", adapter, "--batch-size", 32)
+    for command in (
+        ("eval", MODEL, "--data", TEST, *LOSS, *flags, "--lora", "4:8"),
+        ("export", MODEL, *flags[:2], "--output", tmp_path / "x.onnx"),
+    ):
+        process = mpctest.mpc(*command)
+        assert process.returncode == 4
+        ((key, value),) = setting.items()
+        assert f'found "{key}": {json.dumps(value)} in {config}' in process.stderr
+        assert "merge_and_unload()" in process.stderr
+
+
 def test_config_of_another_scale_is_refused(tmp_path):
     """PEFT's configuration beside the file says how adapters are scaled."""
     adapter, config = tmp_path / "adapter_model.safetensors", tmp_path / "adapter_config.json"

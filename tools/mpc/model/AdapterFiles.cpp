@@ -171,8 +171,7 @@ static json::Value toJSON(double number) {
 // Returns the text of adapter_config.json. `saved` names the trained parameters
 // that belong to no adapter.
 static std::string describeConfig(const std::vector<Adapter> &adapters,
-                                  const std::vector<std::string> &saved,
-                                  StringRef model) {
+                                  const std::vector<std::string> &saved) {
   json::Array modules, savedModules;
   json::Object ranks, alphas;
   const Adapter &first = adapters.front();
@@ -195,8 +194,8 @@ static std::string describeConfig(const std::vector<Adapter> &adapters,
   return llvm::formatv("{0:2}\n",
                        json::Value(json::Object{
                            {"peft_type", "LORA"},
-                           {"base_model_name_or_path",
-                            json::fixUTF8(llvm::sys::path::filename(model))},
+                           // PEFT looks for a model of this name on the net.
+                           {"base_model_name_or_path", nullptr},
                            {"task_type", nullptr},
                            {"inference_mode", true},
                            {"r", first.rank},
@@ -214,8 +213,7 @@ static std::string describeConfig(const std::vector<Adapter> &adapters,
 
 Status mpc::tools::writeAdapters(const std::string &file,
                                  std::vector<Array> trained,
-                                 const std::vector<Adapter> &adapters,
-                                 StringRef model) {
+                                 const std::vector<Adapter> &adapters) {
   const StringRef extension = llvm::sys::path::extension(file);
   const bool isRuntimes = extension == kRuntimeAdapterExtension;
   std::vector<std::string> saved;
@@ -232,7 +230,7 @@ Status mpc::tools::writeAdapters(const std::string &file,
   if (extension != ".safetensors")
     return Status();
   return runtime::train::replaceFile(configBeside(file),
-                                     {describeConfig(adapters, saved, model)});
+                                     {describeConfig(adapters, saved)});
 }
 
 //===----------------------------------------------------------------------===//
@@ -291,30 +289,96 @@ static std::optional<double> findAlpha(const json::Object &config,
   return config.getNumber("lora_alpha");
 }
 
-static llvm::Error checkConfig(const std::string &file,
-                               ArrayRef<Adapter> adapters) {
-  const std::string path = configBeside(file);
-  StatusOr<bool> isThere = runtime::train::exists(path);
-  if (!isThere.ok() || !*isThere)
-    return llvm::Error::success();
-  auto text = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
+namespace {
+/// A file of adapters, and PEFT's configuration beside.
+struct ConfiguredFile {
+  std::vector<Array> arrays; ///< names, types and shapes
+  std::string path;          ///< of the configuration
+  json::Object config;
+};
+} // namespace
+
+// Reads the configuration beside a file of --weights; nullopt if there is none.
+static llvm::Expected<std::optional<ConfiguredFile>>
+readConfig(const std::string &file) {
+  ConfiguredFile read;
+  read.path = configBeside(file);
+  StatusOr<bool> isThere = runtime::train::exists(read.path);
+  if (!StringRef(file).ends_with(".safetensors") || !isThere.ok() || !*isThere)
+    return std::nullopt;
+  auto text = llvm::MemoryBuffer::getFile(read.path, /*IsText=*/true);
   StatusOr<std::vector<Array>> arrays = runtime::train::readPackedArrays(file);
   if (!text || !arrays.ok())
     return onnx_frontend::makeError(
         onnx_frontend::ErrorKind::IO,
         text ? arrays.status().message()
-             : path + ": cannot read: " + text.getError().message());
+             : read.path + ": cannot read: " + text.getError().message());
   const nlohmann::json parsed = runtime::parseBoundedJSON((*text)->getBuffer());
   llvm::Expected<json::Value> value = json::parse(runtime::textOf(parsed));
   if (!value || !value->getAsObject()) {
     llvm::consumeError(value.takeError());
     return onnx_frontend::makeError(onnx_frontend::ErrorKind::InvalidInput,
-                                    path + ": expected a JSON object");
+                                    read.path + ": expected a JSON object");
   }
-  const json::Object &config = *value->getAsObject();
+  read.arrays = std::move(*arrays);
+  read.config = std::move(*value->getAsObject());
+  return read;
+}
+
+// Returns the setting that makes an adapter another than W + scale * B A, as
+// "KEY": VALUE; empty for plain LoRA.
+static std::string findOtherKind(const json::Object &config) {
+  auto isSet = [&](StringRef key) {
+    const json::Value *value = config.get(key);
+    if (!value || value->kind() == json::Value::Null)
+      return false;
+    if (key == "peft_type")
+      return value->getAsString() != "LORA";
+    if (key == "bias")
+      return value->getAsString() != "none";
+    return value->getAsBoolean().value_or(true);
+  };
+  for (StringRef key :
+       {"peft_type", "bias", "use_dora", "lora_bias", "use_qalora",
+        "use_bdlora", "layer_replication", "trainable_token_indices",
+        "target_parameters", "alora_invocation_tokens"})
+    if (isSet(key))
+      return llvm::formatv("\"{0}\": {1}", key, *config.get(key)).str();
+  return "";
+}
+
+llvm::Error mpc::tools::checkAdapterKind(const std::string &file) {
+  auto read = readConfig(file);
+  if (!read)
+    return read.takeError();
+  // The file may be of another kind than the configuration beside.
+  if (!*read || llvm::none_of((*read)->arrays, [](const Array &array) {
+        return StringRef(array.name).starts_with(kPEFTPrefix);
+      }))
+    return llvm::Error::success();
+  const std::string kind = findOtherKind((*read)->config);
+  if (kind.empty())
+    return llvm::Error::success();
+  return onnx_frontend::makeError(
+      onnx_frontend::ErrorKind::Unsupported,
+      "--weights " + file + ": expected plain LoRA, found " + kind + " in " +
+          (*read)->path +
+          "; merge the adapter in PEFT, with merge_and_unload(), and give the "
+          "merged weights");
+}
+
+static llvm::Error checkConfig(const std::string &file,
+                               ArrayRef<Adapter> adapters) {
+  auto read = readConfig(file);
+  if (!read)
+    return read.takeError();
+  if (!*read)
+    return llvm::Error::success();
+  const json::Object &config = (*read)->config;
+  const std::string &path = (*read)->path;
   for (const Adapter &adapter : adapters) {
     const StringRef part = onnx_frontend::getONNXName(adapter.a);
-    if (llvm::none_of(*arrays, [&](const Array &array) {
+    if (llvm::none_of((*read)->arrays, [&](const Array &array) {
           return StringRef(array.name).ends_with(part);
         }))
       continue;
@@ -344,7 +408,7 @@ static llvm::Error checkConfig(const std::string &file,
 llvm::Error mpc::tools::checkAdapterConfigs(ArrayRef<std::string> files,
                                             ArrayRef<Adapter> adapters) {
   for (const std::string &file : files)
-    if (!adapters.empty() && StringRef(file).ends_with(".safetensors"))
+    if (!adapters.empty())
       if (llvm::Error error = checkConfig(file, adapters))
         return error;
   return llvm::Error::success();

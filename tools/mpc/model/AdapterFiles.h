@@ -52,11 +52,10 @@ void dropPEFTPrefix(Values &values, GetName getName,
 /// Writes `trained`, the values of adapters and of other trained parameters, to
 /// `file` by PEFT's names; to .onnx_adapter by the model's names. For
 /// .safetensors, also writes PEFT's `adapter_config.json` into the folder of
-/// `file`. `model` is the model's file.
+/// `file`.
 runtime::Status writeAdapters(const std::string &file,
                               std::vector<runtime::train::Array> trained,
-                              const std::vector<Adapter> &adapters,
-                              llvm::StringRef model);
+                              const std::vector<Adapter> &adapters);
 
 /// Moves the values of adapters out of `options`, where they would name nothing
 /// in `model`. Error if there are any, but `hasAdapters`, the user's --lora, is
@@ -64,6 +63,10 @@ runtime::Status writeAdapters(const std::string &file,
 llvm::Expected<onnx_frontend::TensorMap>
 takeAdapterValues(const onnx_frontend::Model &model,
                   onnx_frontend::ImportOptions &options, bool hasAdapters);
+
+/// Fails if `file`, of --weights, has adapters that are not plain LoRA by the
+/// `adapter_config.json` beside, such as DoRA: their product is another.
+llvm::Error checkAdapterKind(const std::string &file);
 
 /// Fails if `adapter_config.json` beside one of the `files` of --weights scales
 /// an adapter in the file by another factor than `adapters`, the user's --lora.

@@ -42,7 +42,6 @@ static bool isPyTorch(llvm::StringRef extension) {
 
 ExitCode mpc::tools::resolve(TrainedModelOptions &options,
                              const std::string &model) {
-  options.model = model;
   if (options.output.empty())
     return ExitCode::Done;
   if (ExitCode code = checkDestination("--output", options.output);
@@ -333,6 +332,6 @@ ExitCode TrainedModelWriter::write(State &state) {
     return llvm::is_contained(leftOut, array.name);
   });
   return reportError(options.trainedOnly && !adapters.empty()
-                         ? writeAdapters(options.output, state, adapters, options.model)
+                         ? writeAdapters(options.output, state, adapters)
                          : writeState(options.output, state));
 }

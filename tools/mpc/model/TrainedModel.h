@@ -25,7 +25,6 @@ struct TrainedModelOptions {
   std::vector<std::string> noRepair; ///< repairs of exportModel to skip
   bool trainedOnly = false;          ///< leave out arrays that do not change
   bool unmerged = false;             ///< keep adapters as nodes of their own
-  std::string model;                 ///< the trained file, set by `resolve`
 };
 
 /// Checks the flags before the model is compiled: the folder of the output must

@@ -306,6 +306,8 @@ llvm::Error mpc::tools::readWeightFiles(const ModelOptions &given,
     files = std::move(*found);
   }
   for (const std::string &file : files) {
+    if (llvm::Error error = checkAdapterKind(file))
+      return error;
     llvm::Expected<Values> values = readValues(
         file, context, given.noRepair, usesAverages,
         [&](StringRef name) { return taken.contains(renamed.rename(name)); });
@@ -340,10 +342,14 @@ void mpc::tools::noteWeights(ModuleOp module,
                              const onnx_frontend::ImportOptions &options) {
   // Compare names in ONNX, which weight files have, not names of variables.
   std::vector<std::string> variables, kept;
+  llvm::StringSet<> ofAdapters;
   for (auto variable : module.getOps<VariableOp>())
-    if (isModelRole(variable.getRole()))
+    if (isModelRole(variable.getRole())) {
       variables.push_back(
           onnx_frontend::getONNXName(variable.getSymName()).str());
+      if (variable->hasAttr(kAdapterAttr))
+        ofAdapters.insert(variables.back());
+    }
   llvm::sort(variables);
   for (const auto &[file, names] : options.weightFiles) {
     std::vector<std::string> others;
@@ -361,7 +367,7 @@ void mpc::tools::noteWeights(ModuleOp module,
                          : ", which also has " + listNearestNames("", others)));
   }
   llvm::copy_if(variables, std::back_inserter(kept), [&](StringRef name) {
-    return !options.weights.contains(name);
+    return !options.weights.contains(name) && !ofAdapters.contains(name);
   });
   if (!options.weightFiles.empty() && !kept.empty())
     note("not in --weights, so the model's values stay: " +
