@@ -112,6 +112,18 @@ def test_parameters_instead_of_averages(trained, tmp_path):
         assert (value != state[name + ".ema"]).any()
 
 
+def test_averages_must_be_there_to_be_left_out(trained, tmp_path):
+    """The trained model has the averages as its only weights."""
+    done = mpctest.mpc(
+        *("export", trained / "model.onnx", "--weights", trained / "trained.onnx"),
+        *("--no-ema", "--output", tmp_path / "x.onnx"),
+    )
+    assert done.returncode == 2
+    assert "--no-ema has no effect: " in done.stderr
+    assert "trained.onnx has no averages" in done.stderr
+    assert not (tmp_path / "x.onnx").exists()
+
+
 @pytest.mark.parametrize("suffix", ("npz", "safetensors", "onnx"))
 def test_files_of_weights_become_a_model(trained, suffix, tmp_path):
     weights = tmp_path / f"w.{suffix}"

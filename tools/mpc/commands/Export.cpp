@@ -230,9 +230,9 @@ ExitCode ExportRun::readWeights() {
   }
   onnx_frontend::ImportOptions options;
   if (!command.model.weights.empty())
-    if (llvm::Error error =
-            readWeightFiles(command.model, model, options, &driver.getContext(),
-                            !command.usesParameters))
+    if (llvm::Error error = readWeightFiles(
+            command.model, model, options, &driver.getContext(),
+            command.usesParameters ? Averages::Leave : Averages::Take))
       return reportError(std::move(error));
   auto parts = takeAdapterValues(model, options, /*hasAdapters=*/true);
   if (!parts)

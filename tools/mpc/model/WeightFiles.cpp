@@ -18,6 +18,7 @@
 #include "tools/mpc/print/Notes.h"
 
 #include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Path.h"
 
@@ -208,6 +209,22 @@ void mpc::tools::takeAveragedWeights(
        listNearestNames("", taken));
 }
 
+// True if an array of `arrays` is the average of another.
+static bool hasAverages(std::vector<runtime::train::Array> arrays,
+                        llvm::function_ref<bool(StringRef)> isOwn) {
+  return !runtime::train::takeAverages(arrays, [&](const std::string &name) {
+            return isOwn(name);
+          }).empty();
+}
+
+namespace {
+/// What to do with averages, and if a file has any that are left.
+struct AverageUse {
+  Averages use = Averages::Take;
+  bool areFound = false;
+};
+} // namespace
+
 // Returns the model's name of a checkpoint's variable: "onnx:step" is the
 // initializer "step". Old checkpoints also escaped names that an exporter
 // numbers, like "onnx:onnx::MatMul_57" for "onnx::MatMul_57". `isOwn` is true
@@ -224,7 +241,7 @@ static StringRef findModelName(StringRef variable,
 // names of the model.
 static llvm::Expected<Values>
 readValues(const std::string &file, MLIRContext *context,
-           ArrayRef<std::string> noRepair, bool usesAverages,
+           ArrayRef<std::string> noRepair, AverageUse &averages,
            llvm::function_ref<bool(StringRef)> isOwn) {
   Values values;
   if (StringRef(file).ends_with(".onnx")) {
@@ -237,10 +254,13 @@ readValues(const std::string &file, MLIRContext *context,
     auto arrays = runtime::train::readArrays(file);
     if (!arrays.ok())
       return toError(arrays.status());
-    if (usesAverages)
-      takeAveragedWeights(file, *arrays, [&](StringRef name) {
-        return isOwn(findModelName(name, isOwn));
-      });
+    auto isOwnVariable = [&](StringRef name) {
+      return isOwn(findModelName(name, isOwn));
+    };
+    if (averages.use == Averages::Take)
+      takeAveragedWeights(file, *arrays, isOwnVariable);
+    else
+      averages.areFound |= hasAverages(*arrays, isOwnVariable);
     for (const runtime::train::Array &array : *arrays)
       values.emplace_back(findModelName(array.name, isOwn).str(),
                           toHostTensor(array, context));
@@ -290,7 +310,7 @@ llvm::Error mpc::tools::readWeightFiles(const ModelOptions &given,
                                         const onnx_frontend::Model &model,
                                         onnx_frontend::ImportOptions &options,
                                         MLIRContext *context,
-                                        bool usesAverages) {
+                                        Averages averages) {
   WeightNames renamed;
   for (const std::string &prefix : given.weightsPrefixes)
     if (llvm::Error error = renamed.add(prefix))
@@ -305,12 +325,14 @@ llvm::Error mpc::tools::readWeightFiles(const ModelOptions &given,
       return toError(found.status());
     files = std::move(*found);
   }
+  AverageUse use{averages};
   for (const std::string &file : files) {
     if (llvm::Error error = checkAdapterKind(file))
       return error;
-    llvm::Expected<Values> values = readValues(
-        file, context, given.noRepair, usesAverages,
-        [&](StringRef name) { return taken.contains(renamed.rename(name)); });
+    llvm::Expected<Values> values =
+        readValues(file, context, given.noRepair, use, [&](StringRef name) {
+          return taken.contains(renamed.rename(name));
+        });
     if (!values)
       return values.takeError();
     dropPEFTPrefix(
@@ -329,6 +351,13 @@ llvm::Error mpc::tools::readWeightFiles(const ModelOptions &given,
     }
     llvm::sort(names);
   }
+  if (averages == Averages::Leave && !use.areFound)
+    return onnx_frontend::makeError(
+        onnx_frontend::ErrorKind::Usage,
+        "--no-ema has no effect: " + llvm::join(files, " and ") +
+            (files.size() == 1 ? " has" : " have") +
+            " no averages, which only a run with --ema makes; leave the flag "
+            "out");
   return renamed.verify();
 }
 

@@ -18,18 +18,23 @@
 
 namespace mpc::tools {
 
+/// Says what becomes of the averages in a checkpoint of a run with --ema.
+enum class Averages {
+  Take,  ///< they replace the parameters
+  Leave, ///< the parameters stay; an error of usage if no file has averages
+};
+
 /// Reads the values of --weights from ONNX models or files of arrays, and
 /// renames them by --weights-prefix. Without --weights, a model that is a
 /// training artifact of ONNX Runtime takes the values in the file `checkpoint`
 /// beside it. Without --weights-prefix, a prefix like `module.` is removed if
 /// all names have it and the model's names do not, or added in the opposite
-/// case. Prints a note then. With `usesAverages`, the averages in a checkpoint
-/// of a run with --ema replace the parameters.
+/// case. Prints a note then.
 llvm::Error readWeightFiles(const ModelOptions &given,
                             const onnx_frontend::Model &model,
                             onnx_frontend::ImportOptions &options,
                             mlir::MLIRContext *context,
-                            bool usesAverages = true);
+                            Averages averages = Averages::Take);
 
 /// If `file` is a checkpoint of a run with --ema, replaces parameters in
 /// `arrays`, which come from the file, by the averages, which a run with --ema
