@@ -12,6 +12,7 @@ import onnxruntime
 import pytest
 import safetensors.numpy
 from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 import mpctest
 
@@ -345,6 +346,62 @@ def test_external_data_of_the_model_is_not_replaced(trained, command, tmp_path):
     own = save("own.onnx", "own.onnx.data")
     mpctest.mpc_ok(command, own, *flags, "-o", own)
     infer(own, samples_of(trained))
+
+
+def cast_perceptron(low):
+    """x -> Cast -> MatMul -> Cast -> Add -> Relu -> MatMul -> y, the first product
+    in `low`, as autocast exports it."""
+    model = perceptron()
+    (fc1, *others) = model.graph.node
+    del model.graph.node[:]
+    for source, target, type in (
+        ("x", "x.low", low),
+        ("fc1.weight", "fc1.low", low),
+        ("p.low", "p", onnx.TensorProto.FLOAT),
+    ):
+        cast = helper.make_node("Cast", [source], [target], to=type)
+        if target == "p":
+            nodes = [helper.make_node("Transpose", ["fc1.low"], ["fc1.turned"])]
+            nodes += [helper.make_node("MatMul", ["x.low", "fc1.turned"], ["p.low"])]
+            model.graph.node.extend(nodes)
+        model.graph.node.append(cast)
+    model.graph.node.append(helper.make_node("Add", ["p", "fc1.bias"], list(fc1.output)))
+    model.graph.node.extend(others)
+    return model
+
+
+@pytest.mark.parametrize("low", ("FLOAT16", "BFLOAT16", "DOUBLE"))
+@pytest.mark.parametrize("precision", ("32-true", "bf16-mixed"))
+def test_models_with_casts_keep_them(low, precision, trained, tmp_path):
+    """The checker takes the written models, and ONNX's reference computes what mpc
+    computes, also with stored weights of 16 bits."""
+    model = cast_perceptron(getattr(onnx.TensorProto, low))
+    onnx.checker.check_model(model, full_check=True)
+    onnx.save(model, tmp_path / "model.onnx")
+    mpctest.mpc_ok(
+        *("train", tmp_path / "model.onnx", "--data", trained / "data.npz", *LOSS),
+        *("--optimizer", "adamw", "--lr", 0.05, "--batch-size", 16, "--max-steps", 6),
+        *("--checkpoint-dir", tmp_path / "run", "--precision", precision),
+        *("--output", tmp_path / "trained.onnx", *mpctest.TARGET),
+    )
+    samples = samples_of(trained)
+    for flags in ((), ("--weights-type", "f16"), ("--weights-type", "bf16")):
+        file = tmp_path / "exported.onnx"
+        checkpoint = ("--checkpoint", tmp_path / "run", "--output", file)
+        export(tmp_path / "model.onnx", *checkpoint, *flags)
+        if not flags:
+            assert file.read_bytes() == (tmp_path / "trained.onnx").read_bytes()
+        written = onnx.load(file)
+        onnx.checker.check_model(written, full_check=True)
+        casts = [node for node in written.graph.node if node.op_type == "Cast"]
+        assert len(casts) == (5 if flags else 3)
+        (expected,) = ReferenceEvaluator(written).run(None, {"x": samples})
+        mpctest.mpc_ok(
+            *("run", file, "--data", trained / "data.npz", "--no-metadata"),
+            *("--output", tmp_path / "o.npz", *mpctest.TARGET),
+        )
+        with np.load(tmp_path / "o.npz") as arrays:
+            np.testing.assert_allclose(arrays["y"], expected, rtol=1e-4, atol=1e-5)
 
 
 def refused(code, *arguments):
