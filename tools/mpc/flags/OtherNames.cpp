@@ -180,6 +180,18 @@ static constexpr NoFlag kNoFlags[] = {
     {"dropout drop-rate", "the model says how much its Dropout drops"},
     {"profile profiler profiling",
      "mpc profile measures the kernels of a step; mpc train has --trace FILE"},
+    {"ddp distributed strategy devices num-devices nodes num-nodes nproc "
+     "nproc-per-node num-processes world-size",
+     "a launcher starts several processes: mpirun -n 2 mpc train ..."},
+    {"wandb use-wandb wandb-project mlflow report-to logger",
+     "--metrics FILE writes a JSON object a line, --tensorboard FOLDER event "
+     "files"},
+    {"gradient-checkpointing activation-checkpointing checkpointing remat",
+     "cheap values are computed again unless --no-recompute is given; a "
+     "smaller batch with --accumulate-grad-batches needs less memory"},
+    {"find-lr lr-find lr-finder auto-lr-find",
+     "nothing searches for a rate; train a few steps with each --lr, and "
+     "compare with mpc report"},
     {"amsgrad", "AMSGrad is not supported; use --optimizer adam"},
     {"model m model-path onnx",
      "the model needs no flag: mpc COMMAND model.onnx"},
