@@ -44,10 +44,10 @@ private:
   google::protobuf::RepeatedPtrField<proto::NodeProto> nodes;
   /// The inputs of Identity and Transpose nodes, by output.
   llvm::StringMap<std::string> views;
-  /// The element types of initializers.
+  /// The element type of each initializer, a proto::TensorProto::DataType.
   llvm::StringMap<int32_t> types;
-  /// The adapters by the tensor that is their weight, and by the node that
-  /// dequantizes the weight and multiplies by it, MatMulNBits.
+  /// The adapters by the name of the weight, and by the name of a MatMulNBits
+  /// node, whose weight has no name.
   llvm::StringMap<const AdapterNodes *> byWeight, byProduct;
   /// The element type of each adapter's matrices.
   llvm::DenseMap<const AdapterNodes *, int32_t> typeOf;
@@ -178,8 +178,8 @@ void AdapterWriter::addParameter(const std::string &name,
   }
 }
 
-// Finds the tensor or the product that each adapter changes, and the type that
-// its matrices have: that of the weight or, of a quantized one, of its scales.
+// Finds the tensor or the product of each adapter, and the element type of the
+// matrices A and B: the type of the weight or, if quantized, of the scales.
 void AdapterWriter::findWeights() {
   llvm::StringMap<const AdapterNodes *> byModule;
   for (const AdapterNodes &adapter : adapters) {

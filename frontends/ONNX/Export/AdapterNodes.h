@@ -16,8 +16,9 @@ namespace mpc::onnx_frontend {
 /// An adapter that a file receives: each product with `weight` gets `scale` * B
 /// A added to the weight.
 struct AdapterNodes {
-  /// The initializer that the adapter changes; empty for a weight that the node
-  /// `module` dequantizes, a DequantizeLinear or MatMulNBits.
+  /// The initializer that the adapter changes; empty for a quantized weight.
+  /// The node `module`, DequantizeLinear or MatMulNBits, dequantizes the
+  /// weight.
   std::string weight;
   std::string module;
   std::string a, b; ///< new initializers, [rank, in, ...] and [out, rank, ...]
@@ -38,9 +39,9 @@ struct AdapterNodes {
 /// ```
 ///
 /// A and B become initializers without values, and graph inputs, so that ONNX
-/// Runtime can replace them by an adapter file. The product of a quantized
-/// weight stays as it is. Error (kind Unsupported) if a weight has no product,
-/// or one that reads the weight as the left factor.
+/// Runtime can replace them by an adapter file. Quantized weights stay
+/// unchanged. Error (kind Unsupported) if a weight has no product, or is the
+/// left factor of a product.
 llvm::Error addAdapterNodes(Model &model,
                             llvm::ArrayRef<AdapterNodes> adapters);
 

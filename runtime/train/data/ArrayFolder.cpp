@@ -36,7 +36,7 @@ StatusOr<bool> isArrayFolder(const std::string &path) {
   const auto classes = list(folder, /*folders=*/true);
   if (!classes.ok())
     return classes.status();
-  // Labels may have empty folders.
+  // The first folders may be empty if --allow-empty is given.
   std::vector<fs::path> folders;
   for (const std::string &name : *classes)
     folders.push_back(folder / name);
