@@ -62,7 +62,7 @@ private:
 static constexpr double kRoofSeconds = 0.06;
 /// The seconds after which a rate counts as measured, even if other programs
 /// had the cores in each run.
-static constexpr double kMostRoofSeconds = 5 * kRoofSeconds;
+static constexpr double kMostRoofSeconds = 3 * kRoofSeconds;
 /// The part of a run that each thread may wait for a core.
 static constexpr double kFewWaits = 0.02;
 

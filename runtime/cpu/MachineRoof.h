@@ -33,9 +33,9 @@ struct MachineRoof {
   bool isBusy = false;
 };
 
-/// Measures for about a second, or up to five on a busy machine, with `threads`
-/// threads (0: one per core). Uses only instructions in `features`, which are
-/// those of the artifact: oneDNN accepts only one limit per process.
+/// Measures for about a second, or up to three on a busy machine, with
+/// `threads` threads (0: one per core). Uses only instructions in `features`,
+/// which are those of the artifact: oneDNN accepts only one limit per process.
 StatusOr<MachineRoof> measureRoof(const std::vector<std::string> &features,
                                   int threads);
 

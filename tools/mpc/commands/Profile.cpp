@@ -169,6 +169,9 @@ static Status addTimesAndRoof(const ProfileCommand &command, const Plan &plan,
                                    command.train.compile.kernelCache, use);
     if (!roof.ok())
       return roof.status();
+    // Without a cache, only this process knows the first measurement.
+    if (profile.roof)
+      roof->rates = joinRoofs(std::move(roof->rates), profile.roof->rates);
     profile.roof = std::move(*roof);
     addTimes(profile, plan, work, recorder);
     if (!findAboveRoof(profile))

@@ -199,6 +199,7 @@ void mpc::tools::addTimes(Profile &profile, const Plan &plan,
                           const ProfileRecorder &recorder) {
   profile.kernels.clear();
   profile.nodes.clear();
+  profile.phases.clear();
   profile.measuredSteps = recorder.getMeasuredSteps().size();
   profile.stepSeconds = findMedian(recorder.getPlainSteps());
   profile.measuredStepSeconds = findMedian(recorder.getMeasuredSteps());

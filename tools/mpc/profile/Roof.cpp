@@ -46,6 +46,7 @@ nlohmann::json Roof::toJSON() const {
           {"threads", threads},
           {"measured", measured},
           {"busy", rates.isBusy},
+          {"measurements", measurements},
           {"bandwidth", std::move(bandwidths)},
           {"flops_per_second",
            {{"f32", rates.products.f32},
@@ -67,13 +68,15 @@ static bool readRoof(const std::string &text, Roof &roof) {
   const nlohmann::json object = parseBoundedJSON(text);
   if (!object.is_object() || !object.contains("measured") ||
       !object["measured"].is_string() || !object.contains("busy") ||
-      !object["busy"].is_boolean() || !object.contains("bandwidth") ||
-      !object["bandwidth"].is_array() || object["bandwidth"].empty() ||
-      !object.contains("flops_per_second") ||
+      !object["busy"].is_boolean() || !object.contains("measurements") ||
+      !object["measurements"].is_number_integer() ||
+      !object.contains("bandwidth") || !object["bandwidth"].is_array() ||
+      object["bandwidth"].empty() || !object.contains("flops_per_second") ||
       !object["flops_per_second"].is_object())
     return false;
   roof.measured = object["measured"].get<std::string>();
   roof.rates.isBusy = object["busy"].get<bool>();
+  roof.measurements = object["measurements"].get<int64_t>();
   for (const nlohmann::json &entry : object["bandwidth"]) {
     Bandwidth bandwidth;
     double bytes = 0;
@@ -131,12 +134,15 @@ StatusOr<Roof> mpc::tools::findRoof(const Target &target, int threads,
       if (!readRoof(*text, *kept))
         kept.reset();
     }
-  if (kept && use == KeptRoof::Take && !kept->rates.isBusy)
+  constexpr int64_t kMostMeasurements = 4;
+  if (kept && ((use == KeptRoof::Take && !kept->rates.isBusy) ||
+               kept->measurements >= kMostMeasurements))
     return *kept;
   StatusOr<MachineRoof> rates = measureRoof(target.features, threads);
   if (!rates.ok())
     return rates.status();
   roof.rates = kept ? joinRoofs(std::move(*rates), kept->rates) : *rates;
+  roof.measurements = kept ? kept->measurements + 1 : 1;
   roof.measured = formatNow();
   if (cache)
     cache->store(key, textOf(roof.toJSON()));

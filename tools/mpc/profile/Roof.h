@@ -17,7 +17,8 @@ struct Roof {
   std::string cpu;
   int threads = 1;
   std::string measured; ///< the time of the measurement: 2026-11-29T13:05:00Z
-  bool isKept = false;  ///< true if an earlier process measured
+  int64_t measurements = 1; ///< whose larger rates count
+  bool isKept = false;      ///< true if an earlier process measured
 
   /// Returns the bytes per second of memory that was last touched `distance`
   /// bytes ago.
@@ -31,8 +32,10 @@ struct Roof {
 
 /// Says what becomes of a roof that the cache has.
 enum class KeptRoof {
-  Take,    ///< it is the roof, unless the machine was busy: then as Raise
-  Raise,   ///< the roof is measured again, and the larger of each rate counts
+  Take, ///< it is the roof, unless the machine was busy: then as Raise
+  /// The roof is measured again, and the larger of each rate counts. After four
+  /// measurements, the roof stays.
+  Raise,
   Replace, ///< the roof is measured again
 };
 
