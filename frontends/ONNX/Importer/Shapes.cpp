@@ -30,6 +30,19 @@ static StringRef findSymbol(const Dimension &dim) {
   return isUnknown ? StringRef() : name;
 }
 
+// Returns a value of --shape that binds the open dimension `dim` of `input`: by
+// the symbol, as in "N=SIZE", or else by the input, as in "x=SIZEx3".
+static std::string suggestShape(const proto::ValueInfoProto &input,
+                                const Dimension &dim) {
+  if (StringRef symbol = findSymbol(dim); !symbol.empty())
+    return symbol.str() + "=SIZE";
+  std::string text;
+  for (const Dimension &other : input.type().tensor_type().shape().dim())
+    text += (text.empty() ? "" : "x") +
+            (isDynamic(other) ? "SIZE" : std::to_string(other.dim_value()));
+  return input.name() + "=" + text;
+}
+
 // The name by which --shape binds a dynamic dimension: its symbol, "N", or its
 // position, "x[0]".
 static std::string getSymbol(const proto::ValueInfoProto &input, int index) {
@@ -294,7 +307,7 @@ ShapeBinder::getType(const proto::ValueInfoProto &input) const {
                                        : " ('" + findSymbol(dim).str() + "')") +
               " is dynamic; bind it with " +
               (i == getBatchAxis(input) ? "--batch-size or " : "") +
-              "--shape " + input.name() + "=..., model has " +
+              "--shape " + suggestShape(input, dim) + ", model has " +
               printType(model, input.type()));
     shape.push_back(bound->second);
   }
