@@ -54,10 +54,10 @@ TEST(CSV, ReadsColumnsByTheNamesOfTheFirstLine) {
 TEST(CSV, LocatesValuesByLineAndColumn) {
   // The first record takes two lines, and an empty line is left out.
   const std::vector<Array> columns =
-      parseCSVText("a,b\n\"1\n\",2\n\n3,4\n5,6\n");
+      parseCSVText("a,b,note\n1,2,\"x\ny\"\n\n3,4,z\n5,6,z\n");
   EXPECT_EQ(locate(columns[1], 0), "t.csv: line 2, column 'b'");
   EXPECT_EQ(locate(columns[1], 1), "t.csv: line 5, column 'b'");
-  StatusOr<Array> stacked = stackColumns(columns, "x");
+  StatusOr<Array> stacked = stackColumns({columns[0], columns[1]}, "x");
   ASSERT_TRUE(stacked.ok()) << stacked.status().message();
   EXPECT_EQ(locate(*stacked), "t.csv: x");
   EXPECT_EQ(locate(*stacked, 4), "t.csv: line 6, column 'a'");
