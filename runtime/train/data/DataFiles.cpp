@@ -336,16 +336,12 @@ int64_t countSamples(const std::vector<Array> &arrays, const std::string &name,
   return count > 0 ? count : ofColumns;
 }
 
-const std::vector<std::string> &labelNames(const Array &array) {
-  return array.images ? array.images->classes() : array.classes;
-}
-
 Status checkSameLabels(const std::vector<Array> &first,
                        const std::vector<Array> &second) {
   for (const Array &a : first)
     for (const Array &b : second)
-      if (a.name == b.name && labelNames(a) != labelNames(b) &&
-          !labelNames(a).empty() && !labelNames(b).empty())
+      if (a.name == b.name && a.classes != b.classes && !a.classes.empty() &&
+          !b.classes.empty())
         return invalid(b.source, "has other labels than " + a.source +
                                      "; every label needs a folder in both, "
                                      "which may be empty with --allow-empty");

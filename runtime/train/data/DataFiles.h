@@ -45,10 +45,6 @@ readDataFiles(const std::vector<std::string> &files,
 int64_t countSamples(const std::vector<Array> &arrays, const std::string &name,
                      size_t axis = 0);
 
-/// Returns the names of labels that are folders, in the order of the labels;
-/// empty if labels are not folders.
-const std::vector<std::string> &labelNames(const Array &array);
-
 /// Returns an invalid-input error if `first` and `second` have folders of
 /// labels with different names: label 1 would mean another folder in each.
 Status checkSameLabels(const std::vector<Array> &first,

@@ -238,9 +238,8 @@ ExitCode EvalRun::checkFit(const TraineeInfo &info) {
   checkPreparation(options->preparation);
   dropCompiledIn(*info.function(kEvalFunction), offered, arrays);
   for (const Array &array : arrays)
-    if (const std::vector<std::string> &names = labelNames(array);
-        !names.empty())
-      classNames[array.name] = names;
+    if (!array.classes.empty())
+      classNames[array.name] = array.classes;
   if (ExitCode code = checkClasses(); code != ExitCode::Done)
     return code;
   StatusOr<Dataset> all =

@@ -8,7 +8,6 @@
 #include "runtime/train/StepRunner.h"
 #include "runtime/train/checkpoint/Checkpoint.h"
 #include "runtime/train/data/ArrayFile.h"
-#include "runtime/train/data/ImageFolder.h"
 #include "runtime/train/record/TraceRecorder.h"
 #include "runtime/train/support/FileSystem.h"
 #include "runtime/train/support/Ranks.h"
@@ -192,7 +191,7 @@ ExitCode TrainRun::readData() {
     return reportError(status);
   for (const Array &array : arrays)
     if (recorded.classes.empty())
-      recorded.classes = array.images ? array.images->classes() : array.classes;
+      recorded.classes = array.classes;
   if (!isArtifact(command.compile.model.model))
     chooseTargets(command.compile, arrays);
   findLabelShapes(arrays, command.compile.pipeline.recipe);
