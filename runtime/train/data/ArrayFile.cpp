@@ -50,7 +50,7 @@ static std::string guess(std::string_view text) {
   if (begins("<"))
     return "this looks like an HTML page";
   if (begins("\xff\xd8\xff") || begins("\x89PNG"))
-    return "it is an image; images are read from a folder, NAME=FOLDER";
+    return "it is an image; images are called .jpg, .jpeg or .png";
   if (begins("{") || begins("["))
     return "this looks like JSON: save it with numpy.savez";
   if (isTableLine(text.substr(0, text.find('\n'))))

@@ -392,7 +392,8 @@ StatusOr<Column> Column::create(const Port &port, std::vector<Array> parts,
                                        parts[0].source + " has " +
                                        (isImages ? "images" : "an array"));
     if (isImages && !column.isMasks())
-      notes.push_back(part.source + ": " + part.images->description());
+      if (std::string text = part.images->description(); !text.empty())
+        notes.push_back(part.source + ": " + text);
     Status status = isImages ? column.addImages(std::move(part))
                              : column.addPart(std::move(part));
     if (!status.ok())

@@ -259,6 +259,9 @@ static StatusOr<std::vector<Array>> readFile(const NamedPath &argument,
                                  options.targetArray, options.allowsEmpty)
                : readImageFolder(argument, options);
   }
+  if (isImageFile(argument.path) && argument.array.empty())
+    return toArrays(ImageFolder::ofFile(argument.path), argument.path,
+                    argument.name, options.targetArray);
   StatusOr<std::vector<Array>> arrays =
       isReadableCSV(argument.path) ? readCSV(argument.path, options.csvColumns)
                                    : readPackedArrays(argument.path);

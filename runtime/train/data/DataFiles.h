@@ -33,9 +33,9 @@ expandPatterns(const std::vector<std::string> &arguments);
 
 /// Reads the arrays of the arguments, "PATH" or "NAME=PATH", in this order.
 /// NAME renames the array of a file with one array, and names the samples of a
-/// folder. "PATH:ARRAY" takes one array of a file. Samples of a folder without
-/// NAME= have an empty name. Several arrays of one name are parts of one array.
-/// Members of archives stay packed.
+/// folder or an image. "PATH:ARRAY" takes one array of a file. Samples of a
+/// folder, and images, without NAME= have an empty name. Several arrays of one
+/// name are parts of one array. Members of archives stay packed.
 StatusOr<std::vector<Array>>
 readDataFiles(const std::vector<std::string> &files,
               const DataFileOptions &options = {});

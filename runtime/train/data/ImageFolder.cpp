@@ -202,6 +202,19 @@ ImageFolder::openUnlabelled(const std::string &path) {
   return std::shared_ptr<const ImageFolder>(std::move(folder));
 }
 
+std::shared_ptr<const ImageFolder>
+ImageFolder::ofFile(const std::string &path) {
+  auto folder = std::make_shared<ImageFolder>();
+  folder->root = fs::path(path).parent_path().string();
+  folder->files.push_back({fs::path(path).filename().string(), /*label=*/0});
+  folder->isFile = true;
+  return folder;
+}
+
+bool isImageFile(const std::string &path) {
+  return isReadImage(extensionOf(path));
+}
+
 std::string ImageFolder::stemOf(int64_t row) const {
   constexpr std::string_view suffix = "_mask";
   std::string stem = fs::path(files[size_t(row)].name)
@@ -219,6 +232,8 @@ std::string ImageFolder::pathOf(int64_t row) const {
 }
 
 std::string ImageFolder::description() const {
+  if (isFile)
+    return "";
   std::string text =
       std::to_string(size()) + (size() == 1 ? " image" : " images");
   if (isLabelled()) {

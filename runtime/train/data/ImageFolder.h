@@ -45,6 +45,9 @@ public:
   static StatusOr<std::shared_ptr<const ImageFolder>>
   openUnlabelled(const std::string &path);
 
+  /// Returns the image file `path` alone, without a label. Does not open it.
+  static std::shared_ptr<const ImageFolder> ofFile(const std::string &path);
+
   int64_t size() const { return int64_t(files.size()); }
   bool isLabelled() const { return !names.empty(); }
   /// Returns the names of the labels, in the order of their numbers.
@@ -58,7 +61,7 @@ public:
   /// Returns the number of files that are no images.
   int64_t leftOut() const { return others; }
   /// Describes the images for the user: their number, their labels, and the
-  /// number of files left out.
+  /// number of files left out. Empty for a file alone.
   std::string description() const;
 
   /// Returns an invalid-input error if the header of a file is no valid image
@@ -86,9 +89,13 @@ private:
   std::string root;
   std::vector<std::string> names;
   std::vector<File> files;
+  bool isFile = false;
   int64_t others = 0;
   int64_t unlabelled = 0; ///< images outside the folders of labels
 };
+
+/// True if the extension says that the file `path` is a JPEG or PNG image.
+bool isImageFile(const std::string &path);
 
 /// A request to decode image or mask number `row` of a folder to memory at
 /// `to`.

@@ -276,6 +276,36 @@ def test_a_run_takes_images(tmp_path):
         np.testing.assert_allclose(files[name], value, rtol=1e-4, atol=1e-5)
 
 
+def test_single_images_are_samples(tmp_path):
+    """The images of a folder, one by one or by a pattern, give what the folder
+    gives, in this order."""
+    model = image_model(tmp_path, 3, 9, 12)
+    files = sorted((IMAGES / "folder/ant").iterdir())
+    assert len(files) > 1
+    outputs = []
+    for data in (
+        [f"x={IMAGES / 'folder/ant'}"],
+        files,
+        [f"x={IMAGES / 'folder/ant'}/*"],
+        [f"x={file}" for file in files],
+    ):
+        flags = [word for file in data for word in ("--data", file)]
+        done = mpctest.mpc_ok(
+            *("run", model, *flags, "--normalize", "0:1", "-o", tmp_path / "out.npz")
+        )
+        assert done.stderr.count("1 image") == 0
+        with np.load(tmp_path / "out.npz") as arrays:
+            outputs.append(dict(arrays))
+    assert list(outputs[0]["file"]) == [str(file) for file in files]
+    for other in outputs[1:]:
+        assert other.keys() == outputs[0].keys()
+        for name, value in other.items():
+            np.testing.assert_array_equal(value, outputs[0][name])
+    lone = Run(tmp_path, model, *CLASSES, "--data", files[0])
+    assert lone.code == INVALID
+    assert "no array is called 'target'" in lone.text
+
+
 def test_a_damaged_image_is_named(tmp_path):
     model = image_model(tmp_path, 3, 9, 12)
     shutil.copytree(IMAGES / "folder", tmp_path / "folder")

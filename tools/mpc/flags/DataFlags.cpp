@@ -21,7 +21,8 @@ void mpc::tools::addDataFlags(CLI::App &app, DataFlags &flags) {
          "--data", flags.data,
          "arrays named like the model's inputs: npz, npy, safetensors, idx or "
          "csv, also compressed by gzip; NAME=FILE names the array of a file "
-         "with one array, NAME=FILE:ARRAY any array; also a folder "
+         "with one array, NAME=FILE:ARRAY any array; also an image, or a "
+         "folder "
          "of images or .npy samples, with a subfolder per label or with "
          "subfolders images and masks: NAME=FOLDER if several inputs could "
          "take it (repeatable: arrays of one name are joined)")
