@@ -132,7 +132,9 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
   recipe["decisions"] = decisions;
   recipe["tf32"] = precision.tf32;
   recipe["contractions"] = options.pipeline.contractions;
-  recipe["attention"] = options.pipeline.attention;
+  // Older checkpoints do not have this member.
+  if (options.pipeline.attention != "auto")
+    recipe["attention"] = options.pipeline.attention;
   recipe["optimizer_model"] = digestOf(options.model.optimizerModel);
   json::Array weights;
   for (const std::string &file : options.model.weights)
