@@ -56,6 +56,10 @@ Status checkGPU(const DeviceId &device, const Target &target) {
   return CUDADevice::checkTarget(device.index, target);
 }
 
+Status checkAttention(const DeviceId &device) {
+  return CUDADevice::checkAttention(device.index);
+}
+
 bool hasGPUDriver() { return CUDADevice::hasDriver(); }
 
 #ifdef MPC_HAS_CPU_DEVICE

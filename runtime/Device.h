@@ -42,6 +42,11 @@ StatusOr<std::string> findArchitecture(const DeviceId &device);
 /// Device error with the reason if not.
 Status checkGPU(const DeviceId &device, const Target &target);
 
+/// Checks that cuDNN and NVRTC are installed for the GPU, and new enough for
+/// all attention that the compiler leaves to cuDNN. A Device error with the
+/// reason if not.
+Status checkAttention(const DeviceId &device);
+
 /// True if there is an NVIDIA driver, usable or not.
 bool hasGPUDriver();
 

@@ -2,6 +2,7 @@
 #include "compiler/Kernels/LibraryAttention.h"
 
 #include "compiler/Dialect/MPC/FunctionPorts.h"
+#include "compiler/Dialect/MPC/Target.h"
 
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -209,4 +210,15 @@ std::string mpc::findAttentionObstacle(AttentionGradOp op) {
                    [](Value gradient) { return !gradient.use_empty(); }))
     return "a bias needs a gradient";
   return "";
+}
+
+bool mpc::hasLibraryAttention(ModuleOp module) {
+  const TargetInfo target = getTarget(module);
+  return module
+      .walk([&](AttentionOp op) {
+        return findAttentionObstacle(op, target).empty()
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
 }

@@ -48,6 +48,10 @@ std::string findAttentionObstacle(AttentionOp op, const TargetInfo &target);
 /// library computes.
 std::string findAttentionObstacle(AttentionGradOp op);
 
+/// True if the module has an attention that the library of its target can
+/// compute. Call behind the Precision stage, which decides the types.
+bool hasLibraryAttention(mlir::ModuleOp module);
+
 } // namespace mpc
 
 #endif // MPC_COMPILER_KERNELS_LIBRARYATTENTION_H

@@ -7,6 +7,7 @@
 #include "runtime/cuda/SharedLibrary.h"
 #include "runtime/cuda/Staging.h"
 #include "runtime/cuda/StepPreparer.h"
+#include "runtime/cuda/dnn/DNN.h"
 
 #include <algorithm>
 
@@ -216,6 +217,13 @@ Status CUDADevice::checkTarget(int index, const Target &target) {
     return found.status();
   const KernelModule module(*found->driver);
   return module.check(target, found->gpu);
+}
+
+Status CUDADevice::checkAttention(int index) {
+  StatusOr<FoundGPU> found = findGPU(index);
+  if (!found.ok())
+    return found.status();
+  return checkAttentionLibraries(found->gpu.major * 10 + found->gpu.minor);
 }
 
 bool CUDADevice::hasDriver() { return CUDADriver::isInstalled(); }

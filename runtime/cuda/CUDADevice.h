@@ -26,6 +26,7 @@ public:
   /// compile the target's version of PTX. A Device error with the reason if
   /// not.
   static Status checkTarget(int index, const Target &target);
+  static Status checkAttention(int index);
   static bool hasDriver();
 
   ~CUDADevice() override;

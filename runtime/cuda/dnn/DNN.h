@@ -68,6 +68,10 @@ private:
       : stream(stream), workspace(workspace), capability(capability) {}
 };
 
+/// Checks that the installed libraries are new enough for all attention on a
+/// GPU of `capability` (90 for sm_90). A Device error with the reason if not.
+Status checkAttentionLibraries(int capability);
+
 /// A descriptor of cuDNN. Keeps the first failure until `finalize`, so callers
 /// need not check each `set`.
 class DNNObject {

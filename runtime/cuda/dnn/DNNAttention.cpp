@@ -86,9 +86,9 @@ static std::string findRefusal(const AttentionStep &step,
 
 /// Loads the compiler that cuDNN compiles graphs with. cuDNN asks the loader
 /// for a bare name, which the loader knows once the library is in the process.
-static Status loadCompiler(const DNN &library) {
-  const size_t version = library.call.getVersion();
-  const size_t cuda = library.call.getCUDAVersion() / 1000;
+static Status loadCompiler(const DNNFunctions &call) {
+  const size_t version = call.getVersion();
+  const size_t cuda = call.getCUDAVersion() / 1000;
   const std::string name = "libnvrtc.so." + std::to_string(cuda);
   const std::string need = "NVRTC of CUDA " + std::to_string(cuda) +
                            " (for attention by cuDNN " +
@@ -96,6 +96,28 @@ static Status loadCompiler(const DNN &library) {
                            ", unless the model is compiled with --attention "
                            "products)";
   return SharedLibrary::open({name.c_str()}, need.c_str()).status();
+}
+
+Status checkAttentionLibraries(int capability) {
+  StatusOr<SharedLibrary> library = SharedLibrary::open(kDNNNames, "cuDNN 9");
+  if (!library.ok())
+    return library.status();
+  DNNFunctions call;
+#define MPC_CUDA_FIND(result, member, symbol, ...)                             \
+  if (Status status = library->find(#symbol, call.member); !status.ok())       \
+    return status;
+  MPC_CUDA_DNN_FUNCTIONS(MPC_CUDA_FIND)
+#undef MPC_CUDA_FIND
+  // A step that has every fault which a newer version mends.
+  AttentionStep step;
+  step.kind = AttentionKind::Gradient;
+  step.keys = 1;
+  const size_t version = call.getVersion();
+  if (std::string fault = findFault(step, version, capability); !fault.empty())
+    return Status(StatusCode::Device,
+                  "cuDNN " + toLibraryVersion(version) +
+                      " cannot compute all attention: " + fault);
+  return loadCompiler(call);
 }
 
 //===----------------------------------------------------------------------===//
@@ -182,7 +204,7 @@ Status DNNAttentionStep::prepare() {
     return Status(StatusCode::Device,
                   "cuDNN " + toLibraryVersion(version) + " cannot compute " +
                       describe() + ": " + refusal + kProductsAlternative);
-  if (Status status = loadCompiler(library); !status.ok())
+  if (Status status = loadCompiler(library.call); !status.ok())
     return status;
   auto graph = std::make_shared<DNNGraph>(library, "describe an attention");
   AttentionGraph builder(*graph, step, operands);

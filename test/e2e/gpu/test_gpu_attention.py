@@ -67,6 +67,51 @@ def test_the_library_trains_as_products_do(model, precision, tmp_path):
         )
 
 
+def train_with_version(path, version, attention, folder, *flags):
+    """Trains beside a cuDNN of another version."""
+    return mpctest.mpc(
+        *("train", path, *flags, "--no-shuffle", "--max-steps", STEPS),
+        *("--precision", "bf16-mixed", "--device", "cuda", "--target", TARGET),
+        *("--attention", attention, "--output", folder / f"{attention}.npz"),
+        env={**emulated(TARGET, folder), "MPC_EMULATOR_DNN": version},
+    )
+
+
+@pytest.mark.parametrize(
+    "version, fault",
+    [
+        ("91000", "cuDNN 9.10.0 cannot compute all attention: .* 9.10.2 or newer"),
+        ("91500", "cuDNN 9.15.0 cannot compute all attention: .* 9.15.1 or newer"),
+        ("91501", None),
+    ],
+)
+def test_products_stand_in_for_an_old_library(version, fault, tmp_path):
+    path = PATHS["gpt2-dynamo-18"]
+    flags = ("--data", FILES["gpt2"], *recipe("gpt2-dynamo-18"))
+    process = train_with_version(path, version, "auto", tmp_path, *flags)
+    assert process.returncode == 0, process.stderr
+    notes = re.findall("note: products compute attention: (.*)", process.stderr)
+    assert len(notes) == (fault is not None)
+    reference = "products" if fault else "library"
+    train_with_version(path, "91900", reference, tmp_path, *flags)
+    same = [(tmp_path / f"{name}.npz").read_bytes() for name in ("auto", reference)]
+    assert same[0] == same[1]
+    if fault:
+        assert re.match(fault, notes[0]), notes
+        other = train_with_version(path, version, "library", tmp_path, *flags)
+        assert other.returncode == 6, other.stderr
+
+
+def test_an_old_library_is_not_named_without_attention(tmp_path):
+    process = train_with_version(
+        *(mpctest.MODELS / "mlp.onnx", "91000", "auto", tmp_path),
+        *("--data", mpctest.DIGITS / "digits-train.npz", "--batch-size", 8),
+        *("--loss", "softmax_cross_entropy"),
+    )
+    assert process.returncode == 0, process.stderr
+    assert "attention" not in process.stderr
+
+
 @pytest.mark.parametrize("model", ["gpt2-dynamo-18", "bert-dynamo-23"])
 def test_the_library_predicts_as_products_do(model, tmp_path):
     name = model.split("-")[0]

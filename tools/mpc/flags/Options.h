@@ -65,6 +65,9 @@ struct CompileOptions {
   /// True if an open batch size becomes the default one. For commands that do
   /// not run the model.
   bool assumesBatch = false;
+  /// Why the libraries of the GPU in use cannot compute attention; empty if
+  /// they can, if there is no such GPU, or if the user has chosen.
+  std::string attentionFault;
   /// True for --trust: the code of an artifact may run whoever wrote the file.
   bool isTrusted = false;
   /// Returns the given flags of these options, whether from the command line,

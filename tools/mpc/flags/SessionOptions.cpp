@@ -53,8 +53,17 @@ ExitCode mpc::tools::matchSession(const CLI::App &command,
                                   CompileOptions &options,
                                   runtime::SessionOptions &session) {
   options.threads = session.threads;
-  return matchTargetAndDevice(command, options.pipeline.target, session.device,
-                              WithoutGPU::Fail);
+  if (ExitCode code = matchTargetAndDevice(command, options.pipeline.target,
+                                           session.device, WithoutGPU::Fail);
+      code != ExitCode::Done)
+    return code;
+  auto id = runtime::DeviceId::parse(session.device);
+  auto target = TargetInfo::get(options.pipeline.target);
+  if (!target)
+    return reportError(target.takeError());
+  if (target->isGPU() && options.pipeline.attention == "auto")
+    options.attentionFault = runtime::checkAttention(*id).message();
+  return ExitCode::Done;
 }
 
 // Stores the target for the GPU of `device` in `target`. An error if there is

@@ -19,6 +19,7 @@
 #include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Dialect/MPC/RunningVariance.h"
+#include "compiler/Kernels/LibraryAttention.h"
 #include "compiler/Precision/DecisionReport.h"
 #include "compiler/Precision/GivenValues.h"
 #include "frontends/ONNX/Export/Text.h"
@@ -563,6 +564,12 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
         return reportError(std::move(error));
       if (llvm::Error error = checkRunningVariance(options, normalizations))
         return reportError(std::move(error));
+    }
+    // The Fusion stage decides who computes attention.
+    if (passed && done == Stage::Precision && !options.attentionFault.empty() &&
+        hasLibraryAttention(*module)) {
+      note("products compute attention: " + options.attentionFault);
+      pipeline.attention = "products";
     }
     if (passed && done == Stage::Fusion)
       precisionSummary = summary.print(KernelCasts(*module).getTotal());
