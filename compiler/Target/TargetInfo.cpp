@@ -33,10 +33,19 @@ static constexpr llvm::StringLiteral sapphireRapids[] = {"amx-bf16", "amx-tile",
 
 static constexpr llvm::ArrayRef<llvm::StringLiteral> levels[] = {
     baseline, levelV3, levelV4, bf16Servers, sapphireRapids};
-// The first version of PTX that supports both GPU architectures.
-static constexpr llvm::StringLiteral ptx[] = {"ptx80"};
 
 namespace {
+/// A GPU architecture, and the rates of its usual GPU in data centres.
+struct KnownGPU {
+  llvm::StringLiteral name;
+  /// The version of PTX: 8.0 if it knows the architecture, else the first one
+  /// that does. An older driver refuses newer PTX.
+  llvm::StringLiteral ptx;
+  double memory; ///< bytes a nanosecond, by the data sheet
+  /// Operations a nanosecond on numbers of 16 bits, with sums in f32: with rows
+  /// that are multiples of 16 bytes, and with other rows.
+  double aligned, unaligned;
+};
 struct KnownTarget {
   llvm::StringLiteral name;
   llvm::StringLiteral tuneCPU;
@@ -53,12 +62,36 @@ static constexpr KnownTarget knownTargets[] = {
     {"sapphirerapids", "sapphirerapids", 5},
 };
 
-static constexpr llvm::StringLiteral knownGPUs[] = {"sm_80", "sm_90"};
+// The H100's rates of products were measured. An A100 reaches 250 thousand of
+// the 312 thousand in its data sheet. For unaligned rows, an H100 falls back to
+// the A100's kernels, and is no slower than an A100. Nothing else was measured:
+// the other GPUs count with four fifths of their data sheet's dense rate for
+// bf16, the B200 with three fifths, like the H100.
+static constexpr KnownGPU knownGPUs[] = {
+    {"sm_80", "ptx80", 1555, 250e3, 95e3},   // A100
+    {"sm_86", "ptx80", 600, 100e3, 95e3},    // A10
+    {"sm_89", "ptx80", 864, 290e3, 95e3},    // L40S
+    {"sm_90", "ptx80", 3350, 600e3, 95e3},   // H100
+    {"sm_100", "ptx86", 8000, 1350e3, 95e3}, // B200
+    {"sm_120", "ptx87", 1792, 400e3, 95e3},  // RTX PRO 6000
+};
+
+// Returns null if `name` is not a GPU.
+static const KnownGPU *findGPU(llvm::StringRef name) {
+  const KnownGPU *gpu = llvm::find_if(
+      knownGPUs, [&](const KnownGPU &each) { return each.name == name; });
+  return gpu == std::end(knownGPUs) ? nullptr : gpu;
+}
 
 llvm::ArrayRef<llvm::StringLiteral> TargetInfo::getNames() {
-  static constexpr llvm::StringLiteral names[] = {
-      "native", "x86-64",         "x86-64-v3", "x86-64-v4",
-      "zen5",   "sapphirerapids", "sm_80",     "sm_90"};
+  static const std::vector<llvm::StringLiteral> names = [] {
+    std::vector<llvm::StringLiteral> all = {"native"};
+    for (const KnownTarget &cpu : knownTargets)
+      all.push_back(cpu.name);
+    for (const KnownGPU &gpu : knownGPUs)
+      all.push_back(gpu.name);
+    return all;
+  }();
   return names;
 }
 
@@ -83,12 +116,12 @@ llvm::Expected<TargetInfo> TargetInfo::get(llvm::StringRef name) {
   }
   TargetInfo target;
   target.name = name.str();
-  if (llvm::is_contained(knownGPUs, name)) {
+  if (const KnownGPU *gpu = findGPU(name)) {
     // The name of a GPU is its architecture, such as sm_90. The name of a CPU
     // is its level.
     target.gpu = true;
     target.tuneCPU = name.str();
-    target.features.assign(std::begin(ptx), std::end(ptx));
+    target.features.push_back(gpu->ptx.str());
   } else {
     const KnownTarget *known = llvm::find_if(
         knownTargets, [&](const KnownTarget &t) { return t.name == name; });
@@ -126,22 +159,14 @@ unsigned TargetInfo::getVectorBits() const {
 }
 
 double TargetInfo::getMemoryTime(int64_t bytes) const {
-  if (!gpu)
-    return 0;
-  constexpr double kA100 = 1555, kH100 = 3350; // bytes a nanosecond
-  return static_cast<double>(bytes) / (name == "sm_80" ? kA100 : kH100);
+  return gpu ? static_cast<double>(bytes) / findGPU(name)->memory : 0;
 }
 
 double TargetInfo::getTensorCoreTime(double operations, bool aligned) const {
   if (!gpu)
     return 0;
-  // Operations per nanosecond. An A100 reaches 250 thousand of the 312 thousand
-  // in its data sheet. The A100's rate for unaligned rows was not measured, so
-  // the H100's rate is used. For such rows an H100 falls back to the A100's
-  // kernels, and is no slower than an A100.
-  constexpr double kA100 = 250e3, kH100 = 600e3, kUnaligned = 95e3;
-  double best = name == "sm_80" ? kA100 : kH100;
-  return operations / (aligned ? best : kUnaligned);
+  const KnownGPU *known = findGPU(name);
+  return operations / (aligned ? known->aligned : known->unaligned);
 }
 
 bool TargetInfo::hasNativeBF16Conversion() const {

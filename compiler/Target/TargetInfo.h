@@ -26,7 +26,8 @@ public:
   static constexpr int64_t kGPUAlignment = 16;
 
   /// Returns the target of a `--target` name: native, x86-64, x86-64-v3,
-  /// x86-64-v4, zen5, sapphirerapids, sm_80 or sm_90. `native` is the CPU of
+  /// x86-64-v4, zen5, sapphirerapids, or sm_80, sm_86, sm_89, sm_90, sm_100 or
+  /// sm_120 for GPUs of this or a newer architecture. `native` is the CPU of
   /// this machine, which in a virtual machine may have fewer features than the
   /// name suggests.
   static llvm::Expected<TargetInfo> get(llvm::StringRef name);
@@ -71,13 +72,14 @@ public:
   double getCallTime() const { return gpu ? 5000 : 0; }
 
   /// Returns the nanoseconds that the memory of a GPU needs for `bytes`, by the
-  /// data sheet (A100 for sm_80, H100 for sm_90). 0 on a CPU, where no caller
-  /// uses the result.
+  /// data sheet of the architecture's usual GPU in data centres: an H100 for
+  /// sm_90. 0 on a CPU, where no caller uses the result.
   double getMemoryTime(int64_t bytes) const;
 
   /// Returns the nanoseconds that a GPU's Tensor Cores need for `operations`
-  /// multiplications and additions of 16-bit numbers, for sm_90 as measured on
-  /// an H100. `aligned` means that rows are multiples of 16 bytes. 0 on a CPU.
+  /// multiplications and additions of 16-bit numbers. Only the rate of sm_90
+  /// was measured, on an H100. `aligned` means that rows are multiples of 16
+  /// bytes. 0 on a CPU.
   double getTensorCoreTime(double operations, bool aligned) const;
 
   /// Returns the most buffers that a kernel may have. A GPU passes the buffers'

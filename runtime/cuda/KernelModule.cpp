@@ -134,10 +134,10 @@ Status KernelModule::load(const Artifact &artifact, const GPU &gpu) {
   if (Status status = checkArchitecture(target, gpu); !status.ok())
     return status;
   const std::optional<Architecture> wanted = parseArchitecture(target.cpu);
-  // A driver rejects a cubin from a newer toolkit. In this case load the PTX,
-  // which is the same program.
+  // Later minor versions run a cubin, as sm_89 runs sm_86's. A driver rejects a
+  // cubin from a newer toolkit. In this case load the PTX, which is the same
+  // program.
   if (!artifact.cubin().empty() && wanted->major == gpu.major &&
-      wanted->minor == gpu.minor &&
       driver.call.moduleLoadDataEx(&module, artifact.cubin().data(), 0, nullptr,
                                    nullptr) == DriverResult::Success)
     return Status();

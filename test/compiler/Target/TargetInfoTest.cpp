@@ -25,7 +25,8 @@ TEST(TargetInfo, NamesWhatItKnowsWhereItDoesNot) {
   ASSERT_FALSE(unknown);
   EXPECT_EQ(llvm::toString(unknown.takeError()),
             "unknown target 'x86-64-v5', expected one of native, x86-64, "
-            "x86-64-v3, x86-64-v4, zen5, sapphirerapids, sm_80, sm_90");
+            "x86-64-v3, x86-64-v4, zen5, sapphirerapids, sm_80, sm_86, sm_89, "
+            "sm_90, sm_100, sm_120");
 }
 
 TEST(TargetInfo, AnswersByFeature) {
@@ -50,11 +51,18 @@ TEST(TargetInfo, AnswersByFeature) {
 TEST(TargetInfo, KnowsGPUs) {
   mlir::MLIRContext context;
   mlir::Builder b(&context);
-  for (llvm::StringRef name : {"sm_80", "sm_90"}) {
+  for (llvm::StringRef name :
+       {"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"}) {
     mpc::TargetInfo gpu = target(name);
     EXPECT_TRUE(gpu.isGPU());
     EXPECT_EQ(gpu.getTriple(), "nvptx64-nvidia-cuda");
-    EXPECT_EQ(gpu.getFeatureString(), "+ptx80");
+    // Drivers for CUDA 12.0 know PTX 8.0, but not the newest architectures.
+    EXPECT_EQ(gpu.getFeatureString(), name == "sm_100"   ? "+ptx86"
+                                      : name == "sm_120" ? "+ptx87"
+                                                         : "+ptx80");
+    EXPECT_GT(gpu.getMemoryTime(1 << 20), 0);
+    EXPECT_GE(gpu.getTensorCoreTime(1e9, /*aligned=*/false),
+              gpu.getTensorCoreTime(1e9, /*aligned=*/true));
     EXPECT_EQ(gpu.getWarpSize(), 32u);
     EXPECT_EQ(gpu.getVectorBits(), 128u);
     EXPECT_TRUE(gpu.hasNativeContraction(b.getF16Type()));

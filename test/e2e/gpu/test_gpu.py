@@ -88,6 +88,35 @@ def test_losses_equal_the_cpus(model, precision, tmp_path):
         )
 
 
+@pytest.mark.parametrize(
+    "device, target",
+    [
+        ("sm_87", "sm_86"),
+        ("sm_89", "sm_89"),
+        ("sm_103,driver=13000", "sm_100"),
+        ("sm_121,driver=13000", "sm_120"),
+    ],
+)
+def test_code_is_for_the_newest_target_that_the_gpu_runs(device, target, tmp_path):
+    metrics = tmp_path / "metrics.jsonl"
+    mpctest.mpc_ok(
+        *("train", mpctest.MODELS / "mlp.onnx", "--data", DATA, "--no-shuffle"),
+        *("--loss", "softmax_cross_entropy", "--optimizer", "adamw"),
+        *("--batch-size", "8", "--max-steps", STEPS, "--precision", "bf16-mixed"),
+        *("--device", "cuda", "--metrics", metrics),
+        env=emulated(device, tmp_path),
+    )
+    lines = mpctest.read_metrics(metrics)
+    start = next(line for line in lines if line["event"] == "start")
+    assert start["target"] == target
+    cpu, _ = train("mlp", "bf16-mixed", "cpu", tmp_path)
+    np.testing.assert_allclose(
+        mpctest.losses(lines),
+        [float(event["loss"]) for event in cpu],
+        rtol=TOLERANCES["bf16-mixed"],
+    )
+
+
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 def test_steps_are_launches_of_one_graph(target, tmp_path):
     train("mlp", "16-mixed", "cuda", tmp_path, target=target)

@@ -117,6 +117,16 @@ TEST(CUDADevice, PassesOverACubinForAnotherGPU) {
   EXPECT_EQ(countCalls(readLog(log), "cuModuleLoadDataEx"), 1u);
 }
 
+TEST(CUDADevice, TriesACubinForAnEarlierMinorVersion) {
+  std::string log = newLogFile();
+  emulated({{"MPC_EMULATOR_LOG", log}, {"MPC_EMULATOR_DEVICE", "sm_89"}}, [] {
+    ArtifactBuilder builder = countingTrainee();
+    builder.cubin = "no cubin";
+    EXPECT_TRUE(train(builder).ok());
+  });
+  EXPECT_EQ(countCalls(readLog(log), "cuModuleLoadDataEx"), 2u);
+}
+
 TEST(CUDADevice, NamesTheStepWhoseKernelIsMissing) {
   emulated({}, [] {
     ArtifactBuilder builder = countingTrainee();

@@ -1,8 +1,9 @@
 """Compiles a model's training step for GPUs in every mode and assembles it.
 
-    assemble.py MODEL OUTPUT-FOLDER
+    assemble.py MODEL OUTPUT-FOLDER [TARGET...]
 
-Prints one line per mode and target with the number of kernels. Exits with 1 if
+The default targets are sm_80 and sm_90. Prints one line per mode and target with
+the number of kernels. Exits with 1 if
 ptxas rejects a kernel, or if a kernel spills registers or uses a stack.
 
 SPDX-License-Identifier: Apache-2.0
@@ -14,7 +15,6 @@ import subprocess
 import sys
 
 MODES = ("32-true", "bf16-mixed", "16-mixed", "64-true")
-TARGETS = ("sm_80", "sm_90")
 REPORT = re.compile(
     r"Function properties for (\S+)\s+(\d+) bytes stack frame, "
     r"(\d+) bytes spill stores, (\d+) bytes spill loads"
@@ -29,13 +29,13 @@ def run(*command):
 
 
 def main():
-    model, folder = sys.argv[1:]
+    model, folder, *targets = sys.argv[1:]
     name = pathlib.Path(model).stem
     recipe = ["--loss", "softmax_cross_entropy", "--optimizer", "adamw"]
     pathlib.Path(folder).mkdir(exist_ok=True)
     bad = []
     for mode in MODES:
-        for target in TARGETS:
+        for target in targets or ("sm_80", "sm_90"):
             ptx = f"{folder}/{mode}.{target}.ptx"
             run("mpc", "compile", model, *recipe, "--batch-size", "32",
                 "--precision", mode, "--target", target, "--emit=ptx",
