@@ -145,8 +145,18 @@ static BLASEpilogue toBLAS(FusedKind kind) {
 //===----------------------------------------------------------------------===//
 
 StatusOr<std::unique_ptr<BLASLt>> BLASLt::open(Workspace &workspace) {
+  StatusOr<std::unique_ptr<BLASLt>> newest = open(workspace, kBLASLtNames);
+  if (newest.ok())
+    return newest;
+  // A driver for CUDA 12 loads cuBLASLt 13, but cannot create its handle.
+  StatusOr<std::unique_ptr<BLASLt>> older = open(workspace, kOlderBLASLtNames);
+  return older.ok() ? std::move(older) : std::move(newest);
+}
+
+StatusOr<std::unique_ptr<BLASLt>> BLASLt::open(Workspace &workspace,
+                                               LibraryNames names) {
   StatusOr<SharedLibrary> library =
-      SharedLibrary::open(kBLASLtNames, "cuBLASLt of CUDA 12 or 13");
+      SharedLibrary::open(names, "cuBLASLt of CUDA 12 or 13");
   if (!library.ok())
     return library.status();
   std::unique_ptr<BLASLt> blas(new BLASLt(workspace));

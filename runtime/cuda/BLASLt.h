@@ -12,6 +12,7 @@
 #include "runtime/cuda/BLASLtABI.h"
 #include "runtime/cuda/DeviceMemory.h"
 #include "runtime/cuda/PreparedStep.h"
+#include "runtime/cuda/SharedLibrary.h"
 
 #include <memory>
 
@@ -25,7 +26,7 @@ struct MatMulAddresses {
 
 class BLASLt {
 public:
-  /// Loads the library and creates a handle for the current context.
+  /// Loads the newest library that creates a handle for the current context.
   static StatusOr<std::unique_ptr<BLASLt>> open(Workspace &workspace);
   ~BLASLt();
 
@@ -43,6 +44,8 @@ public:
   Workspace &workspace;
 
 private:
+  static StatusOr<std::unique_ptr<BLASLt>> open(Workspace &workspace,
+                                                LibraryNames names);
   explicit BLASLt(Workspace &workspace) : workspace(workspace) {}
 };
 

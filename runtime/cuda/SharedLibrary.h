@@ -17,6 +17,7 @@ using LibraryNames = std::initializer_list<const char *>;
 inline constexpr LibraryNames kDriverNames = {"libcuda.so.1"};
 inline constexpr LibraryNames kBLASLtNames = {"libcublasLt.so.13",
                                               "libcublasLt.so.12"};
+inline constexpr LibraryNames kOlderBLASLtNames = {"libcublasLt.so.12"};
 inline constexpr LibraryNames kDNNNames = {"libcudnn.so.9"};
 inline constexpr LibraryNames kNVRTCNames = {"libnvrtc.so.13",
                                              "libnvrtc.so.12"};

@@ -72,6 +72,20 @@ TEST(CUDAMatMul, MultipliesInEveryType) {
   });
 }
 
+TEST(CUDAMatMul, MultipliesByAnOlderLibraryIfTheNewestCannot) {
+  emulated({{"MPC_CUDA_LIBRARY_PATH", MPC_TEST_OLDER_BLASLT_FOLDER}}, [] {
+    expectCorrect({33, 24, 40, DType::F32, DType::F32, DType::F32});
+  });
+}
+
+TEST(CUDAMatMul, NamesTheFaultOfTheNewestLibrary) {
+  emulated({{"MPC_CUDA_LIBRARY_PATH", MPC_TEST_UNUSABLE_BLASLT_FOLDER}}, [] {
+    MatMul matmul({33, 24, 40, DType::F32, DType::F32, DType::F32});
+    expectMessage(tryOpenOnGPU(oneProduct(matmul)), StatusCode::Device,
+                  {"create a handle", "CUBLAS_STATUS_NOT_INITIALIZED"});
+  });
+}
+
 TEST(CUDAMatMul, TransposesAndSkipsBetweenRows) {
   emulated({}, [] {
     for (DType type : {DType::F32, DType::BF16})
