@@ -445,10 +445,13 @@ TIMED = ("steps", "kernels", "ranks")
 
 
 def list_cases(manifest, kind):
-    """Kernels are timed in one batch size of each model."""
+    """Kernels are timed in one batch size of each model. Steps are also timed
+    with attention by products."""
     if kind == "kernels":
         return [e for e in manifest["timed"] if not is_variant(e)]
-    return manifest["timed" if kind == "steps" else kind]
+    if kind == "steps":
+        return [*manifest["timed"], *manifest.get("products", [])]
+    return manifest[kind]
 
 
 def is_variant(entry):

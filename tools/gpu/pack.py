@@ -293,20 +293,25 @@ def add_storm(pack, scratch):
         )
 
 
+# Models that are also timed without cuDNN's attention: a machine may have no NVRTC.
+ATTENTION = ("gpt2", "bert", "vit")
+
+
 def add_timed(pack, _):
     """Adds the models of the folder --models (export_models.py). Weights are
     drawn at the time of the measurement."""
     if not pack.models:
         sys.exit("--models is missing: the folder that export_models.py wrote")
-    described = (pack.models / "models.json").read_text(encoding="utf-8")
-    for entry in for_all(
-        lambda model: pack_timed(pack, model), json.loads(described)
-    ):
+    described = json.loads((pack.models / "models.json").read_text(encoding="utf-8"))
+    for entry in for_all(lambda m: compile_timed(pack, m, "timed"), described):
         pack.add("timed", entry)
-
-
-def pack_timed(pack, model):
-    return compile_timed(pack, model, "timed")
+    if not pack.target.startswith("sm_"):
+        return
+    for model in described:
+        if model["family"] in ATTENTION and not gpu_cases.is_variant(model):
+            flags = ("--attention", "products")
+            entry = compile_timed(pack, model, "products", *flags)
+            pack.add("products", {**entry, "model": f"{entry['model']} products"})
 
 
 def compile_timed(pack, model, kind, *more):

@@ -361,7 +361,7 @@ def add_library_folders():
 STAGES = {
     machine: 10,
     build: 60,
-    steps: 80,
+    steps: 95,
     kernels: 40,
     ranks: 30,
     choices: 25,

@@ -158,6 +158,40 @@ def test_steps_and_kernels_are_timed(pack, tmp_path, monkeypatch):
     assert "## Kernels of gpt2-tiny" in page
 
 
+def test_attention_is_also_timed_by_products(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tools" / "gpu"))
+    packing = importlib.import_module("pack")
+    gpu_cases = importlib.import_module("gpu_cases")
+    compiled = []
+
+    class Pack(packing.Pack):
+        def __init__(self, target):
+            self.target, self.models, self.manifest = target, tmp_path, {}
+
+        def compile(self, model, name, *flags):
+            compiled.append((name, "products" in flags))
+            return f"artifacts/{name}.mpc"
+
+    models = [("gpt2", "gpu"), ("gpt2", "gpu_long"), ("resnet50", "gpu")]
+    (tmp_path / "models.json").write_text(
+        json.dumps(
+            [
+                {"family": f, "size": s, "batch": 2, "loss": "mse", "arrays": {}}
+                for f, s in models
+            ]
+        )
+    )
+    for target, more in (("sm_90", ["gpt2-gpu products"]), ("native", [])):
+        pack = Pack(target)
+        packing.add_timed(pack, None)
+        names = [e["model"] for e in gpu_cases.list_cases(pack.manifest, "steps")]
+        assert names == ["gpt2-gpu", "gpt2-gpu_long", "resnet50-gpu", *more]
+        assert len(gpu_cases.list_cases(pack.manifest, "kernels")) == 2
+    assert [name for name, is_product in compiled if is_product] == [
+        "products-gpt2-gpu"
+    ]
+
+
 def test_reductions_of_one_rank_change_no_bit(pack, tmp_path):
     """A CPU has no library for one rank."""
     code, results = run_stages(pack, tmp_path, "ranks")
