@@ -17,7 +17,7 @@ static const char *const kProductsAlternative =
 static constexpr int64_t kVectorElements = kAttentionAlignment / 2;
 
 //===----------------------------------------------------------------------===//
-// What the library supports
+// Limits of the library
 //===----------------------------------------------------------------------===//
 
 /// Returns why this version of the library must not compute the step; empty if

@@ -74,7 +74,7 @@ private:
   size_t bytes = 0;
 };
 
-/// What a step demands of an engine.
+/// The demands of a step on its engine.
 struct DNNDemands {
   /// Describes the operation in messages: "the forward convolution of ...".
   std::string operation;

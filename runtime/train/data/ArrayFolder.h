@@ -21,7 +21,7 @@ StatusOr<bool> isArrayFolder(const std::string &path);
 /// differ: spectrograms [N,40,60] become images [N,1,40,60].
 void addOnes(const Shape &input, Shape &samples);
 
-/// What to do about the folder of a label without samples, for messages.
+/// Advice for messages about the folder of a label without samples.
 inline constexpr char kEmptyLabelHelp[] =
     "; remove the folder, or say --allow-empty if the label has no samples "
     "here";

@@ -360,7 +360,7 @@ static StatusOr<Beginning> readBeginning(const std::byte *data, size_t present,
     return invalid(where, "bad .npy header: " + *reason);
   const std::optional<int64_t> bytes = byteSize(header);
   const size_t found = size - start - length;
-  // Of objects and structures, only NumPy knows the size.
+  // Only NumPy knows the size of objects and structures.
   const bool isSizeKnown = header.fault.empty() || header.unreadSize;
   if (!bytes || (isSizeKnown && uint64_t(*bytes) != found))
     return invalid(

@@ -218,7 +218,7 @@ static bool hasAverages(std::vector<runtime::train::Array> arrays,
 }
 
 namespace {
-/// What to do with averages, and if a file has any that are left.
+/// The use of averages, and a flag for files that have some left.
 struct AverageUse {
   Averages use = Averages::Take;
   bool areFound = false;
