@@ -222,7 +222,8 @@ def MPC_LibraryAttentionOp
 
 def MPC_LibraryAttentionGradOp
     : MPC_LibraryAttentionLikeOp<"library_attention_grad", "$d_output `,`",
-                                 "`,` $output `,` $statistics"> {
+                                 "`,` $output `,` $statistics">,
+      MPC_Linear {
   let summary = "gradient of attention that a GPU's library computes as a whole";
   let description = [{
     The gradients of query, key and value from the gradient of the output, by

@@ -37,6 +37,8 @@ static const std::map<std::string, std::string> kWithoutRule = {
     {"mpc.random_uniform", "reads counters"},
     {"mpc.increment", "counts in integers"},
     {"mpc.kept", "is made after differentiation"},
+    {"mpc.library_attention", "is made after differentiation"},
+    {"mpc.library_attention_grad", "is made after differentiation"},
     {"mpc.region", "is made after differentiation"},
     {"mpc.if_call", "is made after differentiation"},
     {"mpc.scan_call", "is made after differentiation"},

@@ -41,6 +41,16 @@ void runGuarded(Contraction &contraction, At at, std::byte fill) {
   EXPECT_TRUE(first.isIntact() && second.isIntact()) << "scratch memory";
 }
 
+/// Limits oneDNN before any test calls it: oneDNN takes no limit afterwards.
+class OneDNNLimit : public testing::Environment {
+  void SetUp() override {
+    auto result = OneDNNProvider::create(testFeatures());
+    ASSERT_TRUE(result.ok()) << result.status().message();
+  }
+};
+[[maybe_unused]] testing::Environment *const limit =
+    testing::AddGlobalTestEnvironment(new OneDNNLimit);
+
 /// A provider for the host's CPU, or for that of MPC_TEST_TARGET.
 ContractionProvider &provider() {
   static const std::unique_ptr<ContractionProvider> made = [] {

@@ -36,8 +36,8 @@ static const llvm::StringSet<> &getUnmarkedOps() {
       "mpc.tan", "mpc.tanh", "mpc.thresholded_relu",
       // Linear or not, ops of forward passes. No gradient passes through them.
       "mpc.attention", "mpc.batch_norm", "mpc.batch_norm_inference",
-      "mpc.layer_norm", "mpc.leaky_relu", "mpc.max_pool", "mpc.rms_norm",
-      "mpc.stop_gradient",
+      "mpc.layer_norm", "mpc.leaky_relu", "mpc.library_attention",
+      "mpc.max_pool", "mpc.rms_norm", "mpc.stop_gradient",
       // Losses and metrics.
       "mpc.accuracy", "mpc.bce", "mpc.bce_with_logits", "mpc.nll_loss",
       "mpc.softmax_cross_entropy_loss",
