@@ -88,16 +88,9 @@ def test_losses_equal_the_cpus(model, precision, tmp_path):
         )
 
 
-@pytest.mark.parametrize(
-    "device, target",
-    [
-        ("sm_87", "sm_86"),
-        ("sm_89", "sm_89"),
-        ("sm_103,driver=13000", "sm_100"),
-        ("sm_121,driver=13000", "sm_120"),
-    ],
-)
-def test_code_is_for_the_newest_target_that_the_gpu_runs(device, target, tmp_path):
+# The emulated GPU does not execute the packed additions of sm_100 and sm_120.
+@pytest.mark.parametrize("device, target", [("sm_87", "sm_86"), ("sm_89", "sm_89")])
+def test_gpus_between_the_main_targets_train(device, target, tmp_path):
     metrics = tmp_path / "metrics.jsonl"
     mpctest.mpc_ok(
         *("train", mpctest.MODELS / "mlp.onnx", "--data", DATA, "--no-shuffle"),
@@ -518,8 +511,10 @@ def test_repeats_bit_for_bit(tmp_path):
     "gpu, device, target",
     [
         ("sm_90", "cuda", "sm_90"),
-        ("sm_86", "cuda", "sm_80"),
-        ("sm_120", "auto", "sm_90"),
+        ("sm_86", "cuda", "sm_86"),
+        ("sm_87", "cuda", "sm_86"),
+        ("sm_103,driver=13000", "auto", "sm_100"),
+        ("sm_121,driver=13000", "auto", "sm_120"),
         ("none", "cuda", "sm_80"),
     ],
 )
