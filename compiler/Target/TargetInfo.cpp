@@ -38,8 +38,8 @@ namespace {
 /// A GPU architecture, and the rates of its usual GPU in data centres.
 struct KnownGPU {
   llvm::StringLiteral name;
-  /// The version of PTX: 8.0 if it knows the architecture, else the first one
-  /// that does. An older driver refuses newer PTX.
+  /// The oldest version of PTX, from 8.0 on, that knows the architecture. An
+  /// older driver refuses newer PTX.
   llvm::StringLiteral ptx;
   double memory; ///< bytes a nanosecond, by the data sheet
   /// Operations a nanosecond on numbers of 16 bits, with sums in f32: with rows

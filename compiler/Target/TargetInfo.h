@@ -25,11 +25,10 @@ public:
   /// The alignment in bytes that GPU kernels expect of buffers.
   static constexpr int64_t kGPUAlignment = 16;
 
-  /// Returns the target of a `--target` name: native, a level of CPUs (x86-64,
-  /// x86-64-v3, x86-64-v4, zen5, sapphirerapids) or the architecture of a GPU
-  /// (sm_80, sm_86, sm_89, sm_90, sm_100, sm_120). `native` is the CPU of this
-  /// machine, which in a virtual machine may have fewer features than the name
-  /// suggests.
+  /// Returns the target of a `--target` name: a level of CPUs such as x86-64-v3
+  /// or zen5, or the architecture of a GPU such as sm_90. `native` is the CPU
+  /// of this machine, which in a virtual machine may have fewer features than
+  /// the name suggests.
   static llvm::Expected<TargetInfo> get(llvm::StringRef name);
 
   /// Returns all names that `get` accepts.
