@@ -10,6 +10,7 @@
 #include "runtime/Session.h"
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -65,9 +66,9 @@ struct CompileOptions {
   /// True if an open batch size becomes the default one. For commands that do
   /// not run the model.
   bool assumesBatch = false;
-  /// Why the libraries of the GPU in use cannot compute attention; empty if
-  /// they can, if there is no such GPU, or if the user has chosen.
-  std::string attentionFault;
+  /// The GPU whose libraries must be new enough for attention; nullopt if no
+  /// GPU runs the code, or if the user has chosen who computes attention.
+  std::optional<runtime::DeviceId> attentionDevice;
   /// True for --trust: the code of an artifact may run whoever wrote the file.
   bool isTrusted = false;
   /// Returns the given flags of these options, whether from the command line,

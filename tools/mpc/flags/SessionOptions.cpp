@@ -62,7 +62,7 @@ ExitCode mpc::tools::matchSession(const CLI::App &command,
   if (!target)
     return reportError(target.takeError());
   if (target->isGPU() && options.pipeline.attention == "auto")
-    options.attentionFault = runtime::checkAttention(*id).message();
+    options.attentionDevice = *id;
   return ExitCode::Done;
 }
 

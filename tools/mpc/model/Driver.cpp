@@ -566,11 +566,13 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
         return reportError(std::move(error));
     }
     // The Fusion stage decides who computes attention.
-    if (passed && done == Stage::Precision && !options.attentionFault.empty() &&
-        hasLibraryAttention(*module)) {
-      note("products compute attention: " + options.attentionFault);
-      pipeline.attention = "products";
-    }
+    if (passed && done == Stage::Precision && options.attentionDevice &&
+        hasLibraryAttention(*module))
+      if (auto status = runtime::checkAttention(*options.attentionDevice);
+          !status.ok()) {
+        note("products compute attention: " + status.message());
+        pipeline.attention = "products";
+      }
     if (passed && done == Stage::Fusion)
       precisionSummary = summary.print(KernelCasts(*module).getTotal());
     stopwatch.lap(info.name);
